@@ -8,6 +8,7 @@ mod bash;
 mod beside;
 mod channels;
 mod floor;
+mod goals;
 mod grep;
 mod http;
 mod import;
@@ -99,6 +100,8 @@ enum Section {
     AgentMemory,
     /// Channels: publishes beside the floor, deliveries, wake-ups, followers
     Channels,
+    /// The goal loop with the mock team
+    Goals,
     /// Start to the first answer
     Start,
     /// Time to resume 10,000 runs after `kill -9`
@@ -173,6 +176,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::Channels) {
         channels::measure(&bench, Duration::from_secs(arguments.seconds), &mut figures).await?;
+    }
+    if wants(Section::Goals) {
+        goals::measure(&bench, &mut figures).await?;
     }
     if wants(Section::Start) {
         start::measure(&bench, &mut figures).await?;

@@ -1,6 +1,6 @@
 //! The one place that prints: headings, sentences and aligned tables.
 
-use std::io::Write as _;
+use std::{io::Write as _, time::Duration};
 
 use anyhow::Result;
 
@@ -55,6 +55,20 @@ pub(crate) fn whole(value: f64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Prints the spread and returns the median.
+pub(crate) fn spread(name: &str, mut times: Vec<Duration>) -> Result<Duration> {
+    times.sort_unstable();
+    let median = times[times.len() / 2];
+    let milliseconds = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e3);
+    line(&format!(
+        "{name:<22}  median {:.1} ms, least {:.1} ms, most {:.1} ms",
+        milliseconds(Some(&median)),
+        milliseconds(times.first()),
+        milliseconds(times.last())
+    ))?;
+    Ok(median)
 }
 
 #[cfg(test)]

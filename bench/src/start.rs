@@ -40,8 +40,8 @@ pub(crate) async fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> 
         existing.push(once(bench, data.path()).await?);
     }
     report::heading("Start to the first answer: 10 times each")?;
-    figures.fresh_start = Some(summary("fresh data directory", fresh)?);
-    figures.existing_start = Some(summary("10,000 finished runs", existing)?);
+    figures.fresh_start = Some(report::spread("fresh data directory", fresh)?);
+    figures.existing_start = Some(report::spread("10,000 finished runs", existing)?);
     measure_run(bench, figures)
 }
 
@@ -55,8 +55,8 @@ fn measure_run(bench: &Bench, figures: &mut Figures) -> Result<()> {
         command(bench, data.path(), &["stop"])?;
     }
     report::heading("`drawloom run` to its end: 20 times each")?;
-    let running = summary("with a server", running)?;
-    let started = summary("server to be started", started)?;
+    let running = report::spread("with a server", running)?;
+    let started = report::spread("server to be started", started)?;
     figures.run_start_added = Some(started.saturating_sub(running));
     Ok(())
 }
@@ -86,18 +86,4 @@ async fn once(bench: &Bench, data: &Path) -> Result<Duration> {
     let took = server.spawned.elapsed();
     server.stop()?;
     Ok(took)
-}
-
-/// Prints the spread and returns the median.
-fn summary(name: &str, mut times: Vec<Duration>) -> Result<Duration> {
-    times.sort_unstable();
-    let median = times[times.len() / 2];
-    let milliseconds = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e3);
-    report::line(&format!(
-        "{name:<22}  median {:.1} ms, least {:.1} ms, most {:.1} ms",
-        milliseconds(Some(&median)),
-        milliseconds(times.first()),
-        milliseconds(times.last())
-    ))?;
-    Ok(median)
 }

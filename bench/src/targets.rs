@@ -46,6 +46,10 @@ pub(crate) struct Figures {
     /// What `drawloom run` takes longer when it must start the server.
     pub(crate) run_start_added: Option<Duration>,
     pub(crate) resume: Option<Duration>,
+    /// A goal of the mock team, from process start to result; one step of it; a hundred at once.
+    pub(crate) goal: Option<Duration>,
+    pub(crate) goal_step: Option<Duration>,
+    pub(crate) goals_at_once: Option<Duration>,
     pub(crate) memory_sets: Vec<Sets>,
     /// A list of 1,000 keys of memory.
     pub(crate) memory_list: Option<Duration>,
@@ -109,6 +113,9 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("start to first answer, existing directory", 18.0, "ms", figures.existing_start.map(milliseconds));
     below("drawloom run that starts the server adds", 60.0, "ms", figures.run_start_added.map(milliseconds));
     below("10,000 runs resumed after kill -9", 2.0, "s", figures.resume.map(|time| time.as_secs_f64()));
+    below("a mock goal, process start to result", 60.0, "ms", figures.goal.map(milliseconds));
+    below("a journaled step of a goal", 2.0, "ms", figures.goal_step.map(milliseconds));
+    below("100 goals at once", 5.0, "s", figures.goals_at_once.map(|time| time.as_secs_f64()));
     below("a list of 1,000 keys of memory", 5.0, "ms", figures.memory_list.map(milliseconds));
     below("a search in 100,000 entries of memory", 20.0, "ms", figures.memory_search.map(milliseconds));
     below("memory of a run that waits for a message", 4.0, "KiB", figures.waiting_run.map(|bytes| bytes / 1024.0));

@@ -40,6 +40,8 @@ named! {
         DefinitionsRead = "definitions:read",
         /// Create, change and retire definitions; purge channels.
         DefinitionsWrite = "definitions:write",
+        /// Start and stop goals, which run programs on the server's machine; land their work.
+        GoalsCreate = "goals:create",
     }
 }
 

@@ -114,6 +114,7 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     pub enum DefinitionKind {
         Agent = "agent",
+        Channel = "channel",
         Skill = "skill",
         Volume = "volume",
     }

@@ -229,6 +229,9 @@ pub struct CallDone {
     /// Money that the call itself cost; what it reserved, when it is in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Tokens that the call itself used.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub usage: Usage,
 }
 
 /// What resume may do with an effect whose outcome is unknown.
@@ -250,6 +253,8 @@ pub enum RepeatClass {
 pub enum Collect {
     One,
     Many,
+    /// The whole end of each child, for executors: a JSON array of objects with its id, status, output, error, usage and cost.
+    Reports,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,6 +17,7 @@ use crate::{
     redact::Redactor,
     runs::Start,
     time::Timestamp,
+    usage::Usage,
     values::ChangeError,
     wait::Wait,
 };
@@ -95,7 +96,7 @@ pub enum Step {
 
 impl Step {
     pub fn done(text: impl Into<String>) -> Self {
-        Self::Done(CallResult { text: text.into(), cost: None })
+        Self::Done(CallResult { text: text.into(), cost: None, usage: Usage::default() })
     }
 }
 
@@ -103,6 +104,8 @@ impl Step {
 pub struct CallResult {
     pub text: String,
     pub cost: Option<Cost>,
+    /// Tokens that the call itself used, of a tool that asks a model.
+    pub usage: Usage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -90,6 +90,7 @@ impl Patch {
                 }
                 Body::Switched(switched) => patch.model = Some(switched.to.clone()),
                 Body::CallDone(done) => {
+                    patch.usage += done.usage;
                     patch.cost = add(patch.cost, done.cost);
                     patch.assumed = add(patch.assumed, done.cost.filter(|_| done.in_doubt));
                     patch.strikes = Some(0);

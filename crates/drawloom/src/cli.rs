@@ -5,7 +5,7 @@ pub(crate) mod help;
 mod look;
 mod tips;
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -42,14 +42,21 @@ impl Cli {
     /// What the command line says. Hosts start `mcp` over and over, so for it the other commands are not even described; when
     /// that is not what is meant, they are.
     pub fn read() -> Result<Self, clap::Error> {
-        let mut words = std::env::args_os();
-        if words.any(|word| word == "mcp")
-            && let Ok(OnlyMcp { globals, command: McpCommand::Mcp(mcp) }) = OnlyMcp::try_parse()
+        match commands::agentloop::read(std::env::args_os()) {
+            Some(read) => read,
+            None => Self::read_from(std::env::args_os().collect()),
+        }
+    }
+
+    /// The same, of these words; the first is the name of the program.
+    pub(crate) fn read_from(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        if words.iter().any(|word| word == "mcp")
+            && let Ok(OnlyMcp { globals, command: McpCommand::Mcp(mcp) }) = OnlyMcp::try_parse_from(&words)
         {
             return Ok(Self { globals, command: Some(Command::Mcp(mcp)) });
         }
         let mut described = Self::described();
-        let matches = described.try_get_matches_from_mut(std::env::args_os());
+        let matches = described.try_get_matches_from_mut(words);
         let matches = matches.map_err(|error| tips::add(error, &described))?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut described))
     }
@@ -152,9 +159,15 @@ pub enum Command {
     /// Submit and compare evaluations of runs
     #[command(subcommand, after_help = commands::evaluations::HELP)]
     Evaluations(commands::evaluations::Evaluations),
-    /// Define agents, skills and volumes at runtime
+    /// Define agents, channels, skills and volumes at runtime
     #[command(subcommand, after_help = commands::defs::HELP)]
     Defs(commands::defs::Defs),
+    /// Drive goals to done: plan, work, verify, review, repeat
+    #[command(subcommand, after_help = commands::goal::HELP)]
+    Goal(commands::goal::Goal),
+    /// List, compare, commit and remove the checkouts of goals
+    #[command(subcommand, after_help = commands::worktree::HELP)]
+    Worktree(commands::worktree::Worktree),
     /// Re-run recorded decisions offline and report differences
     Replay(commands::replay::Replay),
     /// List and show agents

@@ -1,6 +1,7 @@
 //! Commands, one file each. They add looks; every rule is behind the backend they talk to.
 
 pub mod adopt;
+pub(crate) mod agentloop;
 pub mod agents;
 pub mod artifacts;
 pub mod backup;
@@ -13,6 +14,7 @@ pub mod defs;
 pub mod demo;
 pub mod doctor;
 pub mod evaluations;
+pub mod goal;
 pub mod import;
 pub mod init;
 pub mod logs;
@@ -31,6 +33,7 @@ pub mod status;
 pub mod stop;
 pub mod trust;
 pub mod validate;
+pub mod worktree;
 
 use std::process::ExitCode;
 
@@ -78,6 +81,16 @@ pub fn main() -> ExitCode {
     appearance.yaml = look.layout() == Some(Layout::Yaml);
     appearance.wide = look.layout() == Some(Layout::Wide);
     let output = Output::new(format, appearance);
+    let mut cli = cli;
+    let needs_no_project = match &cli.command {
+        Some(Command::Goal(_) | Command::Worktree(_)) => true,
+        Some(Command::Mcp(mcp)) => mcp.is_for_goals(),
+        _ => false,
+    };
+    if needs_no_project && let Err(error) = goal::use_own_config(&mut cli.globals) {
+        output.error(&error);
+        return error.exit.into();
+    }
     let session = Session { globals: cli.globals, output, zone: environment::time_zone() };
     let ended = match cli.command {
         Some(command) => perform(&session, command),
@@ -119,6 +132,8 @@ fn look_of(command: &Command) -> Look {
         Command::Channels(channels) => channels.look(),
         Command::Evaluations(evaluations) => evaluations.look(),
         Command::Defs(defs) => defs.look(),
+        Command::Goal(goal) => goal.look(),
+        Command::Worktree(worktree) => worktree.look(),
         Command::Replay(replay) => replay.look,
         Command::Artifacts(artifacts) => artifacts.look(),
         Command::Agents(agents) => agents.look(),
@@ -180,6 +195,8 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Channels(channels) => channels.perform(session).await,
             Command::Evaluations(evaluations) => evaluations.perform(session).await,
             Command::Defs(defs) => defs.perform(session).await,
+            Command::Goal(goal) => goal.perform(session).await,
+            Command::Worktree(worktree) => worktree.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
             Command::Artifacts(artifacts) => artifacts.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,

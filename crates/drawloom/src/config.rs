@@ -20,6 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use drawloom_clis::ClisConfig;
+use drawloom_goal::GoalsConfig;
 use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, PromptConfig};
 use drawloom_substrate::{
@@ -80,12 +82,17 @@ pub struct Config {
     pub tools: drawloom_tools::Config,
     /// Outside MCP servers, by a name of your choice; agents list their tools as `mcp__NAME__TOOL` or `mcp__NAME__*`.
     pub mcp_servers: BTreeMap<String, McpServerConfig>,
+    /// Coding CLIs, by the name that agents with `executor: cli` use as `provider`. `claude_code`, `codex`, `opencode` and `aider` exist
+    /// without an entry.
+    pub clis: ClisConfig,
     /// Channels, by name: messages between agents, users and programs. Others can be made at runtime.
     pub channels: BTreeMap<String, ChannelConfig>,
     /// Limits of memory.
     pub memory: MemoryConfig,
     /// What can be defined at runtime, and what agents that are defined there can use.
     pub definitions: DefinitionsConfig,
+    /// Goals: what they may change, and who works on them.
+    pub goals: GoalsConfig,
     /// Concurrency limits and timeouts.
     pub concurrency: drawloom_engine::Config,
     /// How long finished runs are kept.
@@ -119,9 +126,11 @@ impl Default for Config {
             volumes: BTreeMap::new(),
             tools: drawloom_tools::Config::default(),
             mcp_servers: BTreeMap::new(),
+            clis: BTreeMap::new(),
             channels: BTreeMap::new(),
             memory: MemoryConfig::default(),
             definitions: DefinitionsConfig::default(),
+            goals: GoalsConfig::default(),
             concurrency: drawloom_engine::Config::default(),
             retention: Retention::default(),
             listen: DEFAULT_LISTEN.into(),

@@ -3,6 +3,7 @@
 use drawloom_contract::definition::DefinitionKind;
 use drawloom_substrate::{
     AgentConfig, SkillSource, VolumeConfig,
+    channels::ChannelConfig,
     definitions::{SourceCheck, SourceProblem},
 };
 use drawloom_wire::validate::Validator;
@@ -13,6 +14,7 @@ use crate::resolve::refused::bad_agent_host;
 /// The validators of all kinds.
 pub(crate) struct SourceValidator {
     agent: Validator,
+    channel: Validator,
     skill: Validator,
     volume: Validator,
 }
@@ -21,6 +23,7 @@ impl Default for SourceValidator {
     fn default() -> Self {
         Self {
             agent: Validator::of::<AgentConfig>(),
+            channel: Validator::of::<ChannelConfig>(),
             skill: Validator::of::<SkillSource>(),
             volume: Validator::of::<VolumeConfig>(),
         }
@@ -31,6 +34,7 @@ impl SourceCheck for SourceValidator {
     fn check(&self, kind: DefinitionKind, source: &mut Value) -> Vec<SourceProblem> {
         let validator = match kind {
             DefinitionKind::Agent => &self.agent,
+            DefinitionKind::Channel => &self.channel,
             DefinitionKind::Skill => &self.skill,
             DefinitionKind::Volume => &self.volume,
         };

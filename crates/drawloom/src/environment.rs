@@ -1,6 +1,12 @@
 //! The environment: the only place that reads it.
 
-use std::{env, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+};
+
+use drawloom_contract::ids::Digest;
 
 /// The shared token, for server and client.
 pub(crate) const TOKEN: &str = "DRAWLOOM_TOKEN";
@@ -39,6 +45,21 @@ pub(crate) fn columns() -> Option<usize> {
 /// The user's time zone: `TZ`, else the machine's; UTC, when neither is known.
 pub(crate) fn time_zone() -> jiff::tz::TimeZone {
     jiff::tz::TimeZone::try_system().unwrap_or(jiff::tz::TimeZone::UTC)
+}
+
+/// All variables that are text.
+pub(crate) fn all() -> BTreeMap<String, String> {
+    env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+/// Where the isolated checkouts of a project are: outside every data directory and every volume. Their paths never change, because
+/// coding CLIs know their sessions by path.
+pub(crate) fn checkouts(data: &Path) -> PathBuf {
+    let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
+    let digest = Digest::of(data.as_os_str().as_encoded_bytes()).to_string();
+    let name = data.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let base = default_data_dir().unwrap_or_else(|| env::temp_dir().join("drawloom"));
+    base.join("checkouts").join(format!("{name}-{}", &digest[..8]))
 }
 
 /// The values of all variables whose names sound like a secret.

@@ -19,6 +19,8 @@ pub enum Exit {
     Usage,
     /// 3: the command must ask for input, and stdin is not a terminal.
     NeedsInput,
+    /// 130 or 143: a signal stopped it, and it wrote what came of it.
+    Signal(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -28,6 +30,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::NeedsInput => 3,
+            Exit::Signal(number) => 128 + number,
         })
     }
 }

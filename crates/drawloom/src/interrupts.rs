@@ -13,14 +13,14 @@ use crate::{
     clock::{SystemClock, SystemEntropy},
     commands::Session,
     connect::{self, Connection, Need},
-    exit::CommandError,
+    exit::{CommandError, Exit},
     output::{Format, Style},
     signals::StopSignals,
 };
 
 /// The signals that this command got, counted.
 pub(crate) struct Interrupts {
-    count: watch::Receiver<u32>,
+    count: watch::Receiver<(u32, u8)>,
     /// Whether the user was told that a cancel is under way.
     told: Cell<bool>,
     _listener: AbortOnDropHandle<()>,
@@ -30,11 +30,14 @@ impl Interrupts {
     /// Counts from now on.
     pub(crate) fn listen() -> Self {
         let mut signals = StopSignals::listen();
-        let (counter, count) = watch::channel(0);
+        let (counter, count) = watch::channel((0, 0));
         let listener = tokio::spawn(async move {
             loop {
-                signals.next().await;
-                counter.send_modify(|count| *count += 1);
+                let number = signals.next().await;
+                counter.send_modify(|(count, first)| {
+                    *first = if *count == 0 { number } else { *first };
+                    *count += 1;
+                });
             }
         });
         Self { count, told: Cell::new(false), _listener: AbortOnDropHandle::new(listener) }
@@ -52,12 +55,17 @@ impl Interrupts {
 
     async fn reached(&self, wanted: u32) {
         // The listener lives as long as this.
-        drop(self.count.clone().wait_for(|count| *count >= wanted).await);
+        drop(self.count.clone().wait_for(|(count, _)| *count >= wanted).await);
     }
 
     /// Whether there was a signal.
     pub(crate) fn any(&self) -> bool {
-        *self.count.borrow() > 0
+        self.count.borrow().0 > 0
+    }
+
+    /// The exit code of a command that the first signal stopped.
+    pub(crate) fn exit(&self) -> Exit {
+        Exit::Signal(self.count.borrow().1)
     }
 
     /// Like [`connect::with`]. A signal that comes before there is a connection ends the command: nothing was started.

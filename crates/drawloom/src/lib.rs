@@ -17,6 +17,7 @@ mod environment;
 pub mod errors;
 pub mod exit;
 mod frontmatter;
+mod goals;
 mod idle;
 pub mod import;
 mod interrupts;

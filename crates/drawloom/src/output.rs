@@ -92,6 +92,8 @@ pub enum Style {
     Bad,
     /// Something to look at.
     Notice,
+    /// As everything else.
+    Plain,
 }
 
 impl Style {
@@ -102,6 +104,7 @@ impl Style {
             Self::Good => "32",
             Self::Bad => "31",
             Self::Notice => "33",
+            Self::Plain => return text.to_owned(),
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }

@@ -24,7 +24,7 @@ use crate::{
     environment,
     exit::CommandError,
     leftovers,
-    resolve::{self, Directories, Extra, Resolved, bash},
+    resolve::{self, Directories, Extra, Resolved, bash, clis},
 };
 
 /// The store, as the engine uses it.
@@ -95,7 +95,9 @@ impl Parts {
         if let Access::Owner(_) = access {
             sweep(&temporary)?;
         }
-        let directories = Directories { temporary, staged: leftovers::directory(directory), data: None };
+        let staged = leftovers::directory(directory);
+        let checkouts = environment::checkouts(directory.path());
+        let directories = Directories { temporary, staged, checkouts, data: None };
         let resolved = resolve::resolve_in(&directories, &loaded, extra).map_err(config::refuse)?;
         resolve::keep_apart(&loaded, &resolved, directory)?;
         Ok(Self {
@@ -206,6 +208,7 @@ fn secret_names(loaded: &Loaded) -> Vec<String> {
     names.extend(config.principals.values().map(|principal| principal.token_env.clone()));
     names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
     names.extend(config.redaction.values_env.iter().cloned());
+    names.extend(clis::secret_names(config));
     for server in config.mcp_servers.values() {
         names.extend(server.credentials().map(str::to_owned));
         // The name that the program knows it by may say more than the operator's.

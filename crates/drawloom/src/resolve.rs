@@ -1,6 +1,7 @@
 //! A config's form is right; here its meaning is checked: every name exists, every directory opens, every provider too.
 
 pub(crate) mod bash;
+pub(crate) mod clis;
 pub(crate) mod refused;
 
 use std::{
@@ -9,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use drawloom_clis::{CliExecutor, EXECUTOR};
 use drawloom_contract::{
     choice::ModelName,
     definition::{Definitions as _, matches, may_mean},
@@ -74,6 +76,8 @@ pub struct Resolved {
     pub prices: BTreeMap<ModelName, Price>,
     /// Executors beside `model`.
     pub executors: BTreeMap<String, Arc<dyn Executor>>,
+    /// The one of them for coding CLIs.
+    pub clis: Arc<CliExecutor>,
     /// The tools, without those that need the store: they are made when it is open.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The skills.
@@ -99,15 +103,12 @@ pub struct Extra {
 
 /// Resolves the config, or says all that is wrong with it. `extra` is there beside what is built in.
 pub fn resolve(loaded: &Loaded, extra: &Extra) -> Result<Resolved, Vec<Mistake>> {
-    let nowhere = std::env::temp_dir();
-    resolve_in(&Directories { temporary: nowhere.clone(), staged: nowhere, data: None }, loaded, extra)
+    resolve_in(&Directories::nowhere(None), loaded, extra)
 }
 
 /// The same, for a project whose data directory no volume may contain.
 pub(crate) fn resolve_beside(data: Option<&DataDir>, loaded: &Loaded, extra: &Extra) -> Result<Resolved, Vec<Mistake>> {
-    let nowhere = std::env::temp_dir();
-    let data = data.and_then(|data| data.real_path().ok());
-    resolve_in(&Directories { temporary: nowhere.clone(), staged: nowhere, data }, loaded, extra)
+    resolve_in(&Directories::nowhere(data.and_then(|data| data.real_path().ok())), loaded, extra)
 }
 
 /// Where the tools of an instance keep their files.
@@ -116,8 +117,18 @@ pub(crate) struct Directories {
     pub(crate) temporary: PathBuf,
     /// Notes about staged files.
     pub(crate) staged: PathBuf,
+    /// Isolated checkouts.
+    pub(crate) checkouts: PathBuf,
     /// The real path of the data directory, when no volume may contain it and that is to be checked here.
     pub(crate) data: Option<PathBuf>,
+}
+
+impl Directories {
+    /// For a config that is only looked at.
+    fn nowhere(data: Option<PathBuf>) -> Self {
+        let nowhere = std::env::temp_dir();
+        Self { temporary: nowhere.clone(), staged: nowhere.clone(), checkouts: nowhere, data }
+    }
 }
 
 /// The same, for an instance whose tools are called.
@@ -149,6 +160,8 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     }));
     problems.extend(servers.iter().flat_map(|(name, server)| unsendable(name, server, loaded)));
     problems.extend(refused::addresses(config));
+    problems.extend(clis::problems(config));
+    let cli_executor = Arc::new(clis::executor(loaded, directories));
     let mut models = BTreeMap::new();
     for (id, provider) in &config.providers {
         let key = provider.api_key_env.as_deref().and_then(|name| loaded.variable(name)).map(Secret::new);
@@ -188,7 +201,8 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         provider_priority: config.provider_priority.clone(),
         providers,
         unusable: unusable.clone(),
-        executors: extra.executors.keys().cloned().chain([MODEL.to_owned()]).collect(),
+        executors: extra.executors.keys().cloned().chain([MODEL, EXECUTOR].map(str::to_owned)).collect(),
+        backends: clis::backends(&cli_executor),
         tools: built_in.chain(others).chain(STORE_TOOLS.iter().map(|tool| tool.name.to_owned())).collect(),
         gates: tool_gates(),
         off: drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
@@ -217,6 +231,8 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     findings.extend(unused_skills(&skill_table, config));
     findings.extend(bash::findings(&config.tools, &catalog));
     findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog, loaded)));
+    let mut executors = extra.executors.clone();
+    executors.insert(EXECUTOR.to_owned(), cli_executor.clone());
     let sources = drawloom_tools::outside(servers, &outside_parts(loaded));
     Ok(Resolved {
         catalog,
@@ -224,7 +240,8 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         volumes,
         models,
         prices,
-        executors: extra.executors.clone(),
+        executors,
+        clis: cli_executor,
         tools,
         skills: skill_table,
         turned_off: drawloom_tools::turned_off(&tool_parts),

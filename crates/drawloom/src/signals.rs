@@ -22,13 +22,13 @@ impl StopSignals {
         Self([listen(SignalKind::interrupt()), listen(SignalKind::terminate()), hangup])
     }
 
-    /// Returns when the next signal comes.
-    pub(crate) async fn next(&mut self) {
+    /// Returns when the next signal comes: its number.
+    pub(crate) async fn next(&mut self) -> u8 {
         let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {
-            () = received(interrupt) => {}
-            () = received(terminate) => {}
-            () = received(hangup) => {}
+            () = received(interrupt) => 2,
+            () = received(terminate) => 15,
+            () = received(hangup) => 1,
         }
     }
 }
@@ -36,7 +36,9 @@ impl StopSignals {
 /// Ends when a signal tells this process to stop. It listens from the moment it is made.
 pub fn stop_signal() -> impl Future<Output = ()> {
     let mut signals = StopSignals::listen();
-    async move { signals.next().await }
+    async move {
+        signals.next().await;
+    }
 }
 
 /// Whether this process was started with SIGHUP ignored. Looked up once: catching the signal changes the answer.

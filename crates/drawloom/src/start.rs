@@ -32,7 +32,8 @@ use drawloom_contract::{
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
-use drawloom_server::{App, Limits, Monitor, auth::Auth, mcp::Configured};
+use drawloom_process::Launcher;
+use drawloom_server::{App, Goals, Limits, Monitor, auth::Auth, mcp::Configured};
 use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::{
     STORE_TOOLS, StoreParts, Weight,
@@ -52,7 +53,9 @@ use crate::{
     data_dir::{Access, ServerFile},
     definitions::SourceValidator,
     embedded::Embedded,
+    environment,
     exit::CommandError,
+    goals,
     idle::{self, Use},
     leftovers, logging,
     memory::StoreSearch,
@@ -60,7 +63,7 @@ use crate::{
     models::KnownModels,
     parts::{Parts, StoreSeams, Surface},
     project,
-    resolve::Resolved,
+    resolve::{LAUNCHER, Resolved},
     retention::{self, Sweeps},
     server_config,
 };
@@ -87,6 +90,8 @@ pub struct Running {
     warming: Option<AbortOnDropHandle<()>>,
     /// Removes what ended long ago, once an hour.
     sweeper: Option<AbortOnDropHandle<()>>,
+    /// Takes up the folders of goals, and removes old checkouts.
+    goals: Option<AbortOnDropHandle<()>>,
     channels: Arc<Channels>,
     /// Delivers deferred messages of channels, and removes expired ones.
     delivering: Vec<AbortOnDropHandle<()>>,
@@ -157,7 +162,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         redactor: redactor.clone(),
     });
     let channels = Channels::new(ChannelParts {
-        config: parts.loaded.config.channels.clone(),
+        layers: parts.resolved.layers.clone(),
         logs: logs.clone(),
         values: values.clone(),
         backlog: Arc::new(StoreBacklog(store.clone())),
@@ -165,7 +170,6 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         entropy: parts.entropy.clone(),
         redactor: redactor.clone(),
     });
-    channels.load().await.map_err(|error| CommandError::of(&error))?;
     let definitions = RuntimeDefinitions::new(RuntimeParts {
         layers: parts.resolved.layers.clone(),
         values: values.clone(),
@@ -176,6 +180,9 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     });
     if let Ok(data) = parts.access.directory().real_path() {
         parts.resolved.layers.keep_apart(data);
+    }
+    if let Access::Owner(_) = &parts.access {
+        definitions.adopt_older().await.map_err(|error| CommandError::of(&error))?;
     }
     // Followed before it is read, so that nothing is missed between the two.
     let following = definitions.clone().follow();
@@ -203,6 +210,23 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         clock: parts.clock.clone(),
         tools: parts.resolved.tools.clone(),
     };
+    let backends = goals::known(parts.resolved.clis.clis());
+    let goals = goals::make(
+        &parts.loaded,
+        backends.clone(),
+        goals::Shared {
+            values: values.clone(),
+            clock: parts.clock.clone(),
+            entropy: parts.entropy.clone(),
+            redactor: redactor.clone(),
+            launcher: Launcher::this_program(&[LAUNCHER]),
+            temporary: parts.access.directory().path().join("tmp"),
+            data: parts.access.directory().path().to_owned(),
+            checkouts: environment::checkouts(parts.access.directory().path()),
+        },
+    )?;
+    let mut executors = parts.resolved.executors.clone();
+    executors.extend(goals.executors);
     let store_tools = STORE_TOOLS.iter().map(|tool| (tool.make)(&store_parts));
     let engine = Engine::new(drawloom_engine::Parts {
         config,
@@ -212,10 +236,10 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         reader: reader.clone(),
         logs,
         values,
-        definitions: parts.resolved.layers.clone(),
+        definitions: Arc::new(goals::BuiltIn::new(parts.resolved.layers.clone(), &backends)),
         providers,
         prices: parts.resolved.prices.clone(),
-        executors: parts.resolved.executors.clone(),
+        executors,
         tools: parts.resolved.tools.iter().cloned().chain(store_tools).collect(),
         turned_off: parts.resolved.turned_off.clone(),
         sources: parts.resolved.servers.values().cloned().collect(),
@@ -236,7 +260,17 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     };
     let mut tables = parts.tables;
     tables.push(Arc::new(Configured::new(parts.loaded.config.prompts.clone())));
+    let folders = goals::Folders::new(runs.clone(), goals.repositories.root().to_owned());
+    let host = goals::Host {
+        config: parts.loaded.config.goals.clone(),
+        backends,
+        repositories: goals.repositories.clone(),
+        clis: parts.resolved.clis.clone(),
+        folders: folders.clone(),
+        is_open: listener.is_some() && auth.is_open(),
+    };
     let app = App::new(drawloom_server::Parts {
+        goals: Goals { host: Arc::new(host), questions: goals.questions },
         runs,
         definitions: parts.resolved.layers.clone(),
         clock: parts.clock.clone(),
@@ -267,6 +301,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         serving: None,
         warming: None,
         sweeper: None,
+        goals: None,
         channels,
         delivering: Vec::new(),
         _following: AbortOnDropHandle::new(tokio::spawn(following)),
@@ -297,11 +332,19 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             let max_age = parts.loaded.config.retention.max_age();
             let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
             running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
+            let tenants = tenants(&parts.loaded);
+            let repositories = goals.repositories.clone();
+            running.goals = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+                let mut active = Vec::new();
+                for tenant in tenants {
+                    active.extend(folders.take_up(tenant).await);
+                }
+                repositories.retain(&active).await;
+            })));
             let channels = &running.channels;
             let delivering = tokio::spawn(channels.clone().deliver_deferred());
-            let following = tokio::spawn(channels.clone().follow_definitions());
             let trimming = tokio::spawn(channels.clone().sweep_expired());
-            running.delivering = [delivering, following, trimming].map(AbortOnDropHandle::new).into();
+            running.delivering = [delivering, trimming].map(AbortOnDropHandle::new).into();
         }
         None => {
             let unfinished = reader.list_unfinished().await.map_err(explain)?;
@@ -331,6 +374,7 @@ impl Running {
     pub async fn stop(mut self) -> StopReport {
         // What it has begun goes on with the next server.
         drop(self.sweeper.take());
+        drop(self.goals.take());
         self.delivering.clear();
         drop(self.warming.take());
         if let Some(serving) = &self.serving {
@@ -517,6 +561,12 @@ impl From<crate::data_dir::Error> for CommandError {
                 .with_hint("make it writable for this user, or pass --data-dir"),
         }
     }
+}
+
+/// The tenants that callers can have: those of principals, and the default one.
+fn tenants(loaded: &config::Loaded) -> BTreeSet<Tenant> {
+    let of_principals = loaded.config.principals.values().map(|principal| principal.tenant.clone());
+    of_principals.chain([Tenant::default_tenant()]).collect()
 }
 
 /// Whether callers of more than one tenant can come: those of principals, and the default one of the shared token.

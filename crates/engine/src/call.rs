@@ -4,10 +4,11 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use drawloom_contract::{
     executor::{AskedBy, CallPlan},
-    money::Cost,
+    money::{Cost, Spent},
     record::{Body, CallDone, CallStarted, RepeatClass, Seq},
     time::Timestamp,
     tool::{CallResult, Gates, Repeat, Step, Tool, ToolContext, ToolError},
+    usage::Usage,
     wait::WaitChange,
 };
 use futures::{
@@ -70,16 +71,22 @@ impl RunTask {
             self.waits.push(WaitChange::End { run: self.key.clone(), call });
         }
         match result {
-            Ok(Step::Done(CallResult { text, cost })) => self.end_call(call, text, false, cost),
+            Ok(Step::Done(CallResult { text, cost, usage })) => self.end_call_with(call, text, false, (cost, usage)),
             Ok(Step::Wait(wait)) => self.begin_wait(call, wait),
             Ok(Step::Spawn { starts, collect }) => self.spawn_children(call, starts, collect),
             Err(error) => self.end_call(call, error.to_string(), true, None),
         }
     }
 
-    pub(crate) fn end_call(&mut self, call: Seq, mut text: String, is_error: bool, cost: Option<Cost>) {
+    pub(crate) fn end_call(&mut self, call: Seq, text: String, is_error: bool, cost: Option<Cost>) {
+        self.end_call_with(call, text, is_error, (cost, Usage::default()));
+    }
+
+    fn end_call_with(&mut self, call: Seq, mut text: String, is_error: bool, spent: (Option<Cost>, Usage)) {
+        let (cost, usage) = spent;
         if !self.owners.is_empty() {
             self.settle_call(call, cost);
+            self.engine.budgets.book(&self.owners, Spent { tokens: usage.total(), cost: Cost::default() });
         }
         // Before it is cut: a part of a secret would not be recognised.
         self.engine.parts.redactor.mask(&mut text);
@@ -97,6 +104,7 @@ impl RunTask {
             is_error,
             in_doubt: false,
             cost,
+            usage,
         }));
     }
 

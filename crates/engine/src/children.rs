@@ -5,6 +5,7 @@ use drawloom_contract::{
     ids::RunKey,
     record::{Body, CallDone, Collect, Parent, Seq, Status},
     runs::Start,
+    usage::Usage,
     view::RunView,
     wait::{Cause, Wait, WaitChange},
 };
@@ -119,7 +120,14 @@ impl RunTask {
             let children = self.engine.read(|| self.engine.parts.reader.list_children(&key, call)).await?;
             if children.iter().all(|child| child.status.is_terminal()) {
                 let (text, is_error) = collected(&children, collect);
-                self.push(Body::CallDone(CallDone { call, text, is_error, in_doubt: false, cost: None }));
+                self.push(Body::CallDone(CallDone {
+                    call,
+                    text,
+                    is_error,
+                    in_doubt: false,
+                    cost: None,
+                    usage: Usage::default(),
+                }));
                 self.waits.push(WaitChange::End { run: key, call });
             }
         }
@@ -131,6 +139,19 @@ impl RunTask {
 fn collected(children: &[RunView], collect: Collect) -> (String, bool) {
     let share = MOST_BYTES / children.len().max(1);
     match (collect, children) {
+        (Collect::Reports, children) => {
+            let reports = children.iter().map(|child| {
+                json!({
+                    "run_id": child.run,
+                    "status": child.status,
+                    "output": shortened(child.final_text.clone().unwrap_or_default(), share),
+                    "error": child.error,
+                    "usage": child.usage,
+                    "cost": child.cost,
+                })
+            });
+            (reports.collect::<serde_json::Value>().to_string(), false)
+        }
         (Collect::One, [child]) => match answer(child, share) {
             Ok(text) => (format!("{}: {text}", child.agent_id), false),
             Err(why) => (format!("{}: {why}", child.agent_id), true),

@@ -305,9 +305,11 @@ fn both(
     Some(left)
 }
 
-/// The lane of runs that ask no model is named after their executor, so that caps count them as they count a provider's.
+/// The lane of runs that ask no model is named after what they run on, or else after their executor, so that caps count them as
+/// they count a provider's.
 fn asks_no_model(definition: &Definition) -> (ModelName, ModelPlan) {
-    (ModelName::new(&definition.executor, ""), ModelPlan::default())
+    let provider = if definition.provider.is_empty() { &definition.executor } else { &definition.provider };
+    (ModelName::new(provider, &definition.model), ModelPlan::default())
 }
 
 /// The tools of `allowed` that the request leaves; what it asks for beyond that is said, not given.

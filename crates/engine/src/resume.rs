@@ -8,6 +8,7 @@ use drawloom_contract::{
     record::{Body, CallDone, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
     run::OpenCall,
     tool::{Over, Repeat, Verdict},
+    usage::Usage,
     view::RunView,
 };
 
@@ -219,6 +220,13 @@ impl RunTask {
         let open = self.run.open_calls.iter().find(|open| open.call == call);
         let cost = open.and_then(|open| open.started.reserved_cost);
         self.settle_call(call, cost);
-        self.push(Body::CallDone(CallDone { call, text, is_error: true, in_doubt: true, cost }));
+        self.push(Body::CallDone(CallDone {
+            call,
+            text,
+            is_error: true,
+            in_doubt: true,
+            cost,
+            usage: Usage::default(),
+        }));
     }
 }

@@ -4,7 +4,7 @@ use std::{fs::File, path::PathBuf, process::ExitCode, sync::Arc, time::Duration}
 
 use async_trait::async_trait;
 use drawloom_contract::time::{Clock, Timestamp};
-use drawloom_process::{Access, Command, Launcher, Limits, Network, launcher};
+use drawloom_process::{Access, Command, Confined, Input, Launcher, Limits, Network, Output, launcher};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -30,11 +30,14 @@ async fn parent(args: &[String]) -> ExitCode {
         guarded: vec![],
         network: Network::None,
         environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("MARK".into(), mark.clone())],
+        input: Input::Empty,
+        output: Output::Together { most: 1024 },
+        confined: Confined::Yes,
+        home: None,
         temporary: PathBuf::from(temporary),
         limits: Limits::default(),
         time_limit: Duration::from_secs(60),
         grace: Duration::from_millis(200),
-        most_output: 1024,
     };
     match Launcher::this_program(&["launch"]).run(&command, &Monotonic).await {
         Ok(_) => ExitCode::SUCCESS,

@@ -41,6 +41,11 @@ impl Capture {
         self.tail.extend(rest);
     }
 
+    /// The beginning, as far as it has come.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
     /// What was kept.
     pub fn finish(self) -> Captured {
         let missing = self.total - (self.head.len() + self.tail.len()) as u64;

@@ -16,6 +16,7 @@ use crate::{
     landlock::{self, Landlock},
     listed::ListedPath,
     spawner::Spawner,
+    streams::{Input, Output},
 };
 
 /// The program that supervises commands: one whose `main` calls [`crate::launcher::main`] with what follows `args` on its
@@ -74,7 +75,7 @@ impl Launcher {
     }
 }
 
-/// A command.
+/// A command: a short one of a model, or a job that works for hours.
 #[derive(Debug, Clone)]
 pub struct Command {
     /// The program, by an absolute path or a name that its `PATH` finds.
@@ -95,8 +96,17 @@ pub struct Command {
     pub network: Network,
     /// The whole environment; nothing is inherited.
     pub environment: Vec<(String, String)>,
-    /// A directory of its own that does not exist yet: made before, removed with all that is in it after. `HOME` and
-    /// `TMPDIR` name it. A lock file beside it says whether the command, or anything that it started, may still run: see
+    /// What it reads.
+    pub input: Input,
+    /// Where its output goes.
+    pub output: Output,
+    /// How it is kept from the rest of the machine.
+    pub confined: Confined,
+    /// Its `HOME`; the temporary directory when absent. In namespaces it finds a private directory there, which is removed
+    /// after it, and in it the parts of the real one that are listed as readable or writable.
+    pub home: Option<PathBuf>,
+    /// A directory of its own that does not exist yet: made before, removed with all that is in it after. `TMPDIR` names
+    /// it. A lock file beside it says whether the command, or anything that it started, may still run: see
     /// [`crate::until_gone`].
     pub temporary: PathBuf,
     /// How much it may use.
@@ -105,8 +115,17 @@ pub struct Command {
     pub time_limit: Duration,
     /// How long processes have between being asked to end and being killed.
     pub grace: Duration,
-    /// How many bytes of its output are kept, half from the beginning and half from the end.
-    pub most_output: usize,
+}
+
+/// How a command is kept from the rest of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confined {
+    /// It sees and changes only what it is given.
+    Yes,
+    /// Not at all, because the operator said so: it may do what drawloom's user may. Its environment is still only what is
+    /// given, its processes are ended with it, and its lock is held. A rule that only confinement can enforce is an error: a
+    /// read-only directory, no network, a guarded file.
+    No,
 }
 
 /// What a command may do in its directory.
@@ -185,6 +204,15 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A file for its output could not be made.
+    #[error("cannot write its output to {}", path.display())]
+    Output {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The pipes to the launcher broke.
     #[error("cannot reach the launcher")]
     Broken(#[source] io::Error),
@@ -193,7 +221,7 @@ pub enum Error {
 impl Explain for Error {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Launcher { .. } | Self::Broken(_) => FailureKind::Unavailable,
+            Self::Launcher { .. } | Self::Output { .. } | Self::Broken(_) => FailureKind::Unavailable,
             Self::Unsendable { .. } => FailureKind::Invalid,
             Self::Refused { .. } => FailureKind::Denied,
         }
@@ -204,6 +232,7 @@ impl Explain for Error {
             Self::Launcher { .. } => "launcher_not_started",
             Self::Unsendable { .. } => "command_unsendable",
             Self::Refused { .. } => "command_refused",
+            Self::Output { .. } => "output_not_written",
             Self::Broken(_) => "launcher_broken",
         }
     }
@@ -213,6 +242,7 @@ impl Explain for Error {
             Self::Launcher { .. } => Some("check the process limit of this user".into()),
             Self::Unsendable { .. } => Some("use paths and values that are UTF-8 text".into()),
             Self::Refused { .. } => Some("run `drawloom doctor` to see what this machine can enforce".into()),
+            Self::Output { .. } => Some("check that the directory exists and that the disk is not full".into()),
             Self::Broken(_) => None,
         }
     }
@@ -230,6 +260,8 @@ pub(crate) struct Order {
     /// Whether it gets a control group of its own.
     pub(crate) grouped: bool,
     pub(crate) guarded: Vec<Guarded>,
+    /// Where a private home is put, if it gets one.
+    pub(crate) home: Option<PathBuf>,
     pub(crate) inner: Inner,
 }
 
@@ -247,6 +279,8 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) landlock: bool,
     pub(crate) seccomp: bool,
+    /// Whether it keeps the powers of root, if it has them.
+    pub(crate) powers: bool,
 }
 
 /// The longest order, in bytes; a system would take no longer command line either.
@@ -255,7 +289,7 @@ pub const LONGEST_ORDER: usize = 4 * 1024 * 1024;
 impl Command {
     /// As the launcher reads it.
     pub(crate) fn order(&self, launcher: &Launcher) -> Result<Vec<u8>, Error> {
-        let confinement = launcher.confinement()?;
+        let confinement = self.confinement(launcher)?;
         if let Some(reason) = confinement.refusal(self) {
             return Err(Error::Refused { reason });
         }
@@ -267,6 +301,7 @@ impl Command {
             isolated,
             grouped: confinement.cgroup.is_on(),
             guarded: self.guarded.clone(),
+            home: self.home.clone().filter(|_| isolated),
             inner: Inner {
                 program: self.program.clone(),
                 args: self.args.clone(),
@@ -278,6 +313,7 @@ impl Command {
                 limits: self.limits,
                 landlock: matches!(confinement.landlock, Landlock::On(_)),
                 seccomp: confinement.seccomp.is_on(),
+                powers: self.confined == Confined::No,
             },
         };
         let mut line = serde_json::to_vec(&order).map_err(|error| Error::Unsendable { reason: error.to_string() })?;
@@ -290,19 +326,30 @@ impl Command {
         }
     }
 
+    /// How it is confined on this machine.
+    pub(crate) fn confinement(&self, launcher: &Launcher) -> Result<Confinement, Error> {
+        match self.confined {
+            Confined::Yes => launcher.confinement().cloned(),
+            Confined::No => Ok(Confinement::none("the command is unconfined")),
+        }
+    }
+
     fn environment_with_home(&self) -> Result<Vec<(String, String)>, Error> {
         let unsendable = |name: &str| Error::Unsendable { reason: format!("{name} contains a NUL byte") };
         if [&self.program].into_iter().chain(&self.args).any(|text| text.contains('\0')) {
             return Err(unsendable("the command"));
         }
-        let temporary = self
-            .temporary
-            .to_str()
-            .ok_or_else(|| Error::Unsendable { reason: format!("{} is not UTF-8", self.temporary.display()) })?;
+        let home = self.home.as_ref().unwrap_or(&self.temporary);
+        if !home.is_absolute() || home.parent().is_none() {
+            let reason = format!("its home {} is not an absolute path below the root", home.display());
+            return Err(Error::Unsendable { reason });
+        }
         let mut environment = self.environment.clone();
-        for name in ["HOME", "TMPDIR"] {
+        for (name, path) in [("HOME", home), ("TMPDIR", &self.temporary)] {
+            let path = path.to_str();
+            let path = path.ok_or_else(|| Error::Unsendable { reason: format!("its {name} is not UTF-8") })?;
             environment.retain(|(given, _)| given != name);
-            environment.push((name.into(), temporary.into()));
+            environment.push((name.into(), path.into()));
         }
         match environment
             .iter()

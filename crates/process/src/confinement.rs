@@ -5,7 +5,7 @@ use std::{fmt, process::Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    command::{Access, Command, Error, Guard, Guarded, Launcher, Network},
+    command::{Access, Command, Confined, Error, Guard, Guarded, Launcher, Network},
     landlock::Landlock,
     launcher::PROBE,
 };
@@ -83,8 +83,17 @@ impl Launcher {
 }
 
 impl Confinement {
+    /// What is enforced for a command that is not confined.
+    pub(crate) fn none(reason: &str) -> Self {
+        let off = || Status::Off(reason.to_owned());
+        Self { namespaces: off(), landlock: Landlock::Off(reason.to_owned()), seccomp: off(), cgroup: off() }
+    }
+
     /// Why this command cannot be run here as it must be; each reason names the setting that changes it.
     pub(crate) fn refusal(&self, command: &Command) -> Option<String> {
+        if command.confined == Confined::No {
+            return unenforced(command);
+        }
         let Status::Off(no_namespaces) = &self.namespaces else { return None };
         if command.access == Access::ReadOnly && !self.landlock.keeps_read_only() {
             let why = self.landlock.off_reason().unwrap_or("Landlock is too old");
@@ -153,6 +162,18 @@ impl Confinement {
             false => Vec::new(),
         }
     }
+}
+
+/// Why a command cannot run unconfined: a rule of it needs confinement.
+fn unenforced(command: &Command) -> Option<String> {
+    let rule = if command.access == Access::ReadOnly {
+        "its directory is read-only".to_owned()
+    } else if command.network == Network::None {
+        "network access is disabled for it".to_owned()
+    } else {
+        format!("{} is guarded", command.guarded.first()?.path.display())
+    };
+    Some(format!("{rule}, but the command is unconfined, so that cannot be enforced; confine it"))
 }
 
 /// Which layers work, in a few words: `namespaces, Landlock 7, seccomp; limits sampled`.

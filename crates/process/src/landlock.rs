@@ -126,7 +126,7 @@ impl Rules {
 
 fn restrict(
     rules: RulesetCreated,
-    Order { isolated, inner, temporary, .. }: &Order,
+    Order { isolated, inner, temporary, home, .. }: &Order,
     directory: &Path,
     readable: &[OwnedFd],
     writable: &[OwnedFd],
@@ -150,6 +150,8 @@ fn restrict(
         .add_rules(path_beneath_rules(opened(readable), look))?
         .add_rules(path_beneath_rules(opened(writable), change))?
         .add_rules(path_beneath_rules([temporary], change))?
+        // Private; what is mounted in it is read-only where it must be.
+        .add_rules(path_beneath_rules(home, change))?
         .add_rules(path_beneath_rules([directory], here))?
         .restrict_self()
 }

@@ -15,12 +15,13 @@ use tokio::{
 };
 
 use crate::{
-    capture::{Capture, Captured},
+    capture::Captured,
     command::{Command, Error, Launcher},
     confinement::Confinement,
     launcher::SPAWN,
     lock::{self, Remains},
     report::{GO, Gone, Report},
+    streams::{Follower, Kept},
     sweep,
     usage::Exceeded,
 };
@@ -40,8 +41,11 @@ const LONGEST_REPORT: usize = 64 * 1024;
 pub struct Finished {
     /// How.
     pub end: End,
-    /// What it printed: standard output and error in the order of writing.
+    /// What it printed, with its secrets: standard output and error in the order of writing, or standard output alone where
+    /// they go to files.
     pub output: Captured,
+    /// Its standard error, where it goes to a file.
+    pub errors: Captured,
     /// How many processes it had left running; they were ended.
     pub left: u32,
     /// How it was confined.
@@ -71,32 +75,65 @@ pub enum End {
 impl Launcher {
     /// Runs `command` to its end. When the future is dropped before, everything that the command started is ended too.
     pub async fn run(&self, command: &Command, clock: &dyn Clock) -> Result<Finished, Error> {
+        self.run_with(command, clock, None).await
+    }
+
+    /// The same, and tells every line of its standard output when it comes.
+    pub async fn follow(&self, command: &Command, clock: &dyn Clock, to: Follower<'_>) -> Result<Finished, Error> {
+        self.run_with(command, clock, Some(to)).await
+    }
+
+    async fn run_with(
+        &self,
+        command: &Command,
+        clock: &dyn Clock,
+        to: Option<Follower<'_>>,
+    ) -> Result<Finished, Error> {
         let order = command.order(self)?;
-        let mut listener =
-            self.start(command).map_err(|source| Error::Launcher { program: self.program.clone(), source })?;
+        let confinement = command.confinement(self)?;
+        let (output, errors) = command.output.open(to).await?;
+        let mut listener = self
+            .start(command, output, errors)
+            .map_err(|source| Error::Launcher { program: self.program.clone(), source })?;
         if let Some(control) = &mut listener.control
             && let Err(error) = control.write_all(&order).await
         {
             // Closing the pipe ends the launcher; it cannot have started anything without its order.
             return Err(Error::Broken(error));
         }
-        let timed_out = listener.listen(command, clock).await.map_err(Error::Broken)?;
+        let timed_out = listener.listen(command, clock).await?;
         listener.clear_up(&command.temporary, clock).await;
-        finish(timed_out, listener, self.confinement()?)
+        finish(timed_out, listener, confinement).await
     }
 
-    fn start(&self, command: &Command) -> io::Result<Listener> {
+    fn start<'a>(&self, command: &Command, output: Kept<'a>, errors: Option<Kept<'a>>) -> io::Result<Listener<'a>> {
         let mut program = std::process::Command::new(&self.program);
         program.args(&self.args).arg(SPAWN);
-        let ((their_control, control), (output, their_output)) = (io::pipe()?, io::pipe()?);
+        let ((their_control, control), (pipe, their_output)) = (io::pipe()?, io::pipe()?);
         let (reports, their_reports) = io::pipe()?;
-        let theirs = [their_control.as_fd(), their_output.as_fd(), their_reports.as_fd(), command.directory.as_fd()];
+        let input = command.input.open()?;
+        // Where errors are not kept apart, both are one pipe, so that the order of writing is kept.
+        let (errors, their_errors) = match errors {
+            Some(kept) => {
+                let (errors, their_errors) = io::pipe()?;
+                (Listened { pipe: Some(Receiver::from_owned_fd(errors.into())?), kept }, their_errors)
+            }
+            None => (Listened { pipe: None, kept: Kept::nothing() }, their_output.try_clone()?),
+        };
+        let theirs = [
+            their_control.as_fd(),
+            their_output.as_fd(),
+            their_reports.as_fd(),
+            command.directory.as_fd(),
+            input.as_fd(),
+            their_errors.as_fd(),
+        ];
         self.spawner.start(program, theirs)?;
         Ok(Listener {
             control: Some(Sender::from_owned_fd(control.into())?),
-            output: Some(Receiver::from_owned_fd(output.into())?),
+            output: Listened { pipe: Some(Receiver::from_owned_fd(pipe.into())?), kept: output },
+            errors,
             reports: Some(Receiver::from_owned_fd(reports.into())?),
-            kept: Capture::new(command.most_output),
             told: Vec::new(),
             waits_for_word: true,
             supervisor: None,
@@ -120,13 +157,32 @@ enum Phase {
     Draining,
 }
 
-struct Listener {
+/// A stream of the command: its pipe while that is open, and what is kept of it.
+struct Listened<'a> {
+    pipe: Option<Receiver>,
+    kept: Kept<'a>,
+}
+
+impl Listened<'_> {
+    /// Takes in what was read into `buffer`.
+    async fn take(&mut self, buffer: &[u8]) -> Result<(), Error> {
+        match buffer {
+            [] => {
+                self.pipe = None;
+                Ok(())
+            }
+            bytes => self.kept.push(bytes).await,
+        }
+    }
+}
+
+struct Listener<'a> {
     /// While this is open the command may run.
     control: Option<Sender>,
-    output: Option<Receiver>,
+    output: Listened<'a>,
+    errors: Listened<'a>,
     /// While this is open the launcher is there.
     reports: Option<Receiver>,
-    kept: Capture,
     told: Vec<u8>,
     /// Whether the launcher has not been told to start the command yet.
     waits_for_word: bool,
@@ -136,22 +192,20 @@ struct Listener {
     killed: bool,
 }
 
-impl Listener {
+impl Listener<'_> {
     /// Listens until the launcher is gone and has nothing more to say.
-    async fn listen(&mut self, command: &Command, clock: &dyn Clock) -> io::Result<Limit> {
-        let (mut buffer, mut line) = (vec![0; 64 * 1024], vec![0; 4096]);
+    async fn listen(&mut self, command: &Command, clock: &dyn Clock) -> Result<Limit, Error> {
+        let (mut buffer, mut second, mut line) = (vec![0; 64 * 1024], vec![0; 16 * 1024], vec![0; 4096]);
         let (mut phase, mut limit) = (Phase::Running, Limit::Kept);
         let mut timer = clock.sleep_awake_until(clock.awake().after(command.time_limit));
         loop {
-            if self.output.is_none() && self.reports.is_none() {
+            if self.output.pipe.is_none() && self.errors.pipe.is_none() && self.reports.is_none() {
                 return Ok(limit);
             }
             tokio::select! {
-                read = read(&mut self.output, &mut buffer) => match read? {
-                    0 => self.output = None,
-                    count => self.kept.push(&buffer[..count]),
-                },
-                read = read(&mut self.reports, &mut line) => match read? {
+                read = read(&mut self.output.pipe, &mut buffer) => self.output.take(&buffer[..read.map_err(Error::Broken)?]).await?,
+                read = read(&mut self.errors.pipe, &mut second) => self.errors.take(&second[..read.map_err(Error::Broken)?]).await?,
+                read = read(&mut self.reports, &mut line) => match read.map_err(Error::Broken)? {
                     0 => {
                         self.reports = None;
                         phase = Phase::Draining;
@@ -200,7 +254,7 @@ impl Listener {
     }
 
     /// Clears up for a launcher that had made the temporary directory and was killed.
-    async fn clear_up(&self, temporary: &Path, clock: &dyn Clock) {
+    async fn clear_up(&mut self, temporary: &Path, clock: &dyn Clock) {
         let left = self.ready().is_some() && lock::path(temporary).exists();
         // A process that ends lets go of its pipes one moment and of the lock the next.
         if left && lock::until_gone(temporary, DRAIN, clock).await == Remains::Nothing {
@@ -248,7 +302,7 @@ async fn read<R: AsyncReadExt + Unpin>(from: &mut Option<R>, buffer: &mut [u8]) 
     }
 }
 
-fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result<Finished, Error> {
+async fn finish(limit: Limit, listener: Listener<'_>, confinement: Confinement) -> Result<Finished, Error> {
     let (mut gone, mut refused, mut trouble, mut limited) = (None::<Gone>, None, None, None);
     for report in listener.reports() {
         match report {
@@ -278,5 +332,7 @@ fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result
     let uncleared = "timed out removing its temporary directory; the server removes the rest at its next start";
     let trouble = trouble.or_else(|| listener.killed.then(|| uncleared.into()));
     let trouble = gone.map_or_else(|| Some(lost.into()), |gone| gone.trouble).or(trouble);
-    Ok(Finished { end, output: listener.kept.finish(), left, confinement: confinement.clone(), limited, trouble })
+    let output = listener.output.kept.finish().await?;
+    let errors = listener.errors.kept.finish().await?;
+    Ok(Finished { end, output, errors, left, confinement, limited, trouble })
 }

@@ -12,8 +12,8 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
 };
 
-/// How many descriptors a request has: control, output, reports, directory.
-pub(crate) const DESCRIPTORS: usize = 4;
+/// How many descriptors a request has: control, output, reports, directory, input, errors.
+pub(crate) const DESCRIPTORS: usize = 6;
 
 /// Starts supervisors of commands.
 #[derive(Debug, Default)]

@@ -33,6 +33,7 @@ use crate::{
     auth::Auth,
     connections::Connections,
     dispatch::{InFlight, Operations, OperationsError},
+    goals::Goals,
     mcp::Table,
     operation::AnyOperation,
     presence::Presence,
@@ -154,6 +155,8 @@ pub struct Parts {
     pub channels: Arc<Channels>,
     /// What is defined at runtime.
     pub runtime: Arc<RuntimeDefinitions>,
+    /// What drives goals.
+    pub goals: Goals,
     /// The answers of requests with an idempotency key.
     pub answers: Arc<dyn Answers>,
     /// Operations beside the built-in ones.
@@ -181,6 +184,7 @@ pub struct App {
     pub(crate) evaluations: Arc<Evaluations>,
     pub(crate) channels: Arc<Channels>,
     pub(crate) runtime: Arc<RuntimeDefinitions>,
+    pub(crate) goals: Goals,
     pub(crate) answers: Arc<dyn Answers>,
     pub(crate) artifacts: Artifacts,
     /// Requests with a key that are being answered.
@@ -260,6 +264,7 @@ impl App {
             evaluations: parts.evaluations,
             channels: parts.channels,
             runtime: parts.runtime,
+            goals: parts.goals,
             answers: parts.answers,
             keyed: InFlight::default(),
             operations: Operations::with(parts.operations)?,

@@ -16,6 +16,7 @@ use drawloom_contract::{
 };
 use drawloom_wire::{
     batches::{BatchResult, SpawnedBatch},
+    goals::GoalResult,
     runs::{How, Mode, RunResult, Spawned},
 };
 use futures::StreamExt;
@@ -32,6 +33,16 @@ pub struct Handle {
     target: Target,
     how: How,
     from: From,
+    shape: Shape,
+}
+
+/// What the result is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// As runs and batches have it.
+    Usual,
+    /// That of a goal; the wait for it is also over when it asks something.
+    Goal,
 }
 
 /// What a handle stands for.
@@ -69,6 +80,8 @@ pub enum HandleAnswer {
     Run(Box<RunResult>),
     /// A batch that ended, or whose wait is over.
     Batch(BatchResult),
+    /// A goal that ended or asks something, or whose wait is over.
+    Goal(Box<GoalResult>),
 }
 
 impl Target {
@@ -90,12 +103,17 @@ impl Target {
 impl Handle {
     /// A run.
     pub fn run(caller: Caller, run: Started, how: How) -> Self {
-        Self { caller, target: Target::Run(run), how, from: From::After(0) }
+        Self { caller, target: Target::Run(run), how, from: From::After(0), shape: Shape::Usual }
+    }
+
+    /// A run that is a goal.
+    pub(crate) fn of_goal(caller: Caller, run: Started, how: How) -> Self {
+        Self { shape: Shape::Goal, ..Self::run(caller, run, how) }
     }
 
     /// A batch, with its runs by index.
     pub fn batch(caller: Caller, batch: BatchId, runs: Vec<Started>, how: How) -> Self {
-        Self { caller, target: Target::Batch(batch, runs), how, from: From::After(0) }
+        Self { caller, target: Target::Batch(batch, runs), how, from: From::After(0), shape: Shape::Usual }
     }
 
     /// Where a stream of the run's events begins.
@@ -107,7 +125,7 @@ impl Handle {
     /// What a stream needs; the handle itself, when it has no stream: batches, and callers who do not wait.
     pub(crate) fn into_followed(self) -> Result<Followed, Box<Self>> {
         match self.target {
-            Target::Run(run) if self.how.mode != Some(Mode::Detach) => {
+            Target::Run(run) if self.how.mode != Some(Mode::Detach) && self.shape == Shape::Usual => {
                 Ok(Followed { caller: self.caller, run, how: self.how, from: self.from })
             }
             target => Err(Box::new(Self { target, ..self })),
@@ -164,7 +182,18 @@ impl Handle {
             }
             let cut_short = self.wait(&app).await;
             guard.as_mut().map(CancelGuard::disarm);
-            self.result(&app, cut_short)
+            let (goal, caller, usual) = (self.goal(), self.caller.clone(), self.result(&app, cut_short.clone()));
+            drop(self);
+            match goal {
+                Some(run) => match app.goals.result_of(&app, &caller, run).await {
+                    Ok(mut result) => {
+                        result.warnings.extend(cut_short);
+                        HandleAnswer::Goal(Box::new(result))
+                    }
+                    Err(_) => usual,
+                },
+                None => usual,
+            }
         }
     }
 
@@ -188,6 +217,10 @@ impl Handle {
 
     /// Returns when every run ended. It can be dropped and called again.
     pub(crate) async fn ended(&mut self, app: &App) -> Result<(), Failure> {
+        if let (Shape::Goal, Some(run)) = (self.shape, self.run_ids().first()) {
+            app.goals.settled(app, &self.caller, *run).await?;
+            return self.refresh(app).await;
+        }
         // One after the other is as good as together: the last to end decides.
         let Self { caller, target, .. } = self;
         for Started { view, live } in target.runs_mut() {
@@ -231,6 +264,11 @@ impl Handle {
             Target::Run(run) => HandleAnswer::Spawned(results::spawned(app, &run.view)),
             Target::Batch(batch, _) => HandleAnswer::SpawnedBatch(results::spawned_batch(app, *batch, self.views())),
         }
+    }
+
+    /// The goal that it stands for, if it is one.
+    pub(crate) fn goal(&self) -> Option<RunId> {
+        self.run_ids().first().copied().filter(|_| self.shape == Shape::Goal)
     }
 
     /// The result as the rows say it.

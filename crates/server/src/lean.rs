@@ -9,6 +9,7 @@ use drawloom_contract::{caller::Caller, money::Cost, record::Status};
 use drawloom_wire::{
     agents::AgentList,
     batches::{BatchResult, BatchStatus},
+    goals::GoalResult,
     runs::{Amount, ArtifactPart, Cancelled, RunPage, RunResult, TreeSpent},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -67,6 +68,7 @@ pub(crate) struct Lean {
 pub(crate) async fn answer(app: &App, caller: &Caller, told: Told, value: Value) -> Lean {
     let lean = match told {
         Told::Json => None,
+        Told::Goal => read::<GoalResult>(&value).map(|result| goal(&result)),
         Told::Run => match read(&value) {
             Some(result) => Some(run(app, caller, result).await),
             None => None,
@@ -122,6 +124,18 @@ pub(crate) async fn batch(app: &App, caller: &Caller, mut result: BatchResult) -
     value["results"] = result.results.iter().map(|one| without(run_value(one), "batch_id")).collect();
     value["tree"] = to_value(&total);
     Lean { text, value }
+}
+
+/// A goal: its summary and what the workers report, or what it asks; the rest is in the value.
+pub(crate) fn goal(result: &GoalResult) -> Lean {
+    let mut lines = vec![format!("goal {}: {}", result.run_id, result.status)];
+    lines.extend(result.summary.clone());
+    lines.extend((!result.message.is_empty()).then(|| result.message.clone()));
+    lines.extend(result.questions.iter().enumerate().map(|(index, question)| format!("{}. {question}", index + 1)));
+    lines.extend(result.token.iter().map(|token| format!("token: {token}")));
+    lines.extend(result.error.iter().map(|error| format!("{}: {}", error.code, error.message)));
+    lines.extend(result.final_output.iter().map(|output| format!("\n{output}")));
+    Lean { text: lines.join("\n"), value: serde_json::to_value(result).expect("results have only text keys") }
 }
 
 /// A run in a list.

@@ -75,6 +75,8 @@ pub struct Card {
     pub parameters: &'static [Parameter],
     /// How a model is told the answer.
     pub told: Told,
+    /// A field that says which program calls; MCP fills it in with what the client calls itself.
+    pub client_field: Option<&'static str>,
 }
 
 /// A parameter, in words for a model.
@@ -116,6 +118,8 @@ pub enum Told {
     Part,
     /// A `Cancelled`: a line.
     Cancelled,
+    /// A `GoalResult`: its summary and what the workers report.
+    Goal,
 }
 
 impl Card {
@@ -142,6 +146,7 @@ impl Card {
             detached: None,
             parameters: &[],
             told: Told::Json,
+            client_field: None,
         }
     }
 
@@ -230,6 +235,13 @@ impl Card {
     #[must_use]
     pub fn parameters(mut self, parameters: &'static [Parameter]) -> Self {
         self.parameters = parameters;
+        self
+    }
+
+    /// This field says which program calls.
+    #[must_use]
+    pub fn client_field(mut self, field: &'static str) -> Self {
+        self.client_field = Some(field);
         self
     }
 

@@ -49,7 +49,7 @@ pub struct ChannelGates {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
     "unbounded_iterations", "max_concurrent_children",
-    "compaction", "code", "inject_tool_guide", "disable_context", "internal", "executor",
+    "compaction", "code", "inject_tool_guide", "disable_context", "internal",
     "memory_quota_bytes", "memory_backend", "sql_scopes", "sql_quota_bytes", "core_blocks",
     "inherit_core_blocks", "memory_inject_max_tokens", "memory_protocol", "memory_consolidation",
     "memory_index_max_bytes", "memory_roots", "interruption", "agent_def_scopes",
@@ -59,9 +59,10 @@ pub struct ChannelGates {
 pub struct AgentConfig {
     /// What the agent is for. Shown to users, and to models that choose an agent to spawn.
     pub description: String,
-    /// What executes its runs: `model` (default), the built-in agent loop, or another executor.
+    /// What executes its runs: `model` (default), the built-in agent loop; or `cli`, a coding CLI.
     pub executor: Option<String>,
-    /// The provider, from `providers`; `model` is then the provider's name of the model.
+    /// The provider, from `providers`; `model` is then the provider's name of the model. With `executor: cli`, the coding CLI: `claude_code`,
+    /// `codex`, `opencode`, `aider`, or one from `clis`.
     pub provider: Option<String>,
     /// The model's name at `provider`, or an alias from `models`. If neither is set, `defaults` applies.
     pub model: Option<String>,
@@ -101,8 +102,8 @@ pub struct AgentConfig {
     pub skills: Option<Vec<String>>,
     /// Skills whose instructions are added to its system prompt.
     pub bundled_skills: Vec<String>,
-    /// What it can define with the tool `AgentDef`: `agent`, `skill`. None by default. What it defines can use no more
-    /// than the agent itself.
+    /// What it can define with the tool `AgentDef`: `agent`, `channel`, `skill`. None by default. What it defines can use no
+    /// more than the agent itself, and channels are those that it can publish or subscribe to.
     pub definitions: Option<Vec<DefinitionKind>>,
     /// Maximum model turns per run, not counting retries.
     #[schemars(range(min = 1, max = 10_000))]

@@ -59,6 +59,8 @@ pub struct Inputs<'a> {
     pub unusable: &'a [String],
     /// The names of all executors.
     pub executors: &'a [String],
+    /// What `provider` names for agents of an executor that runs on something else than a model, by executor: coding CLIs.
+    pub backends: &'a BTreeMap<String, Vec<String>>,
     /// The names of all tools.
     pub tools: &'a [String],
     /// The gates of those tools that have one, on or off, by name.
@@ -249,7 +251,10 @@ impl Resolving<'_> {
         // An unknown executor is reported as such; its models are checked as those of `model`.
         let (provider, model, choices) = match executor == MODEL || !self.inputs.executors.contains(&executor) {
             true => self.models(),
-            false => self.no_models(&executor),
+            false => match self.inputs.backends.get(&executor) {
+                Some(backends) => self.backend(&executor, backends),
+                None => self.no_models(&executor),
+            },
         };
         let mut system_prompt = self.system_prompt();
         self.bundle(&mut system_prompt);
@@ -334,6 +339,29 @@ impl Resolving<'_> {
             self.report(&[key], message, Some(format!("remove `{key}`")));
         }
         Default::default()
+    }
+
+    /// What an agent runs on, and the model that is passed to that, if one is named.
+    fn backend(&mut self, executor: &str, known: &[String]) -> (String, String, BTreeMap<String, Choice>) {
+        if self.config.tier.is_some() {
+            let message = format!("the executor {executor:?} has no tiers, so `tier` has no effect");
+            self.report(&["tier"], message, Some("remove `tier`; set `model` to the name that the CLI knows".into()));
+        }
+        let listed = || format!("one of: {}", known.join(", "));
+        match &self.config.provider {
+            Some(provider) if known.contains(provider) => {}
+            Some(provider) => {
+                let hint = did_you_mean(provider, known.iter().map(String::as_str)).unwrap_or_else(listed);
+                let message = format!("unknown provider {provider:?} of the executor {executor:?}");
+                self.report(&["provider"], message, Some(hint));
+            }
+            None => {
+                let message = format!("the executor {executor:?} needs `provider`");
+                self.report(&[], message, Some(format!("add `provider`, {}", listed())));
+            }
+        }
+        let named = |name: &Option<String>| name.clone().unwrap_or_default();
+        (named(&self.config.provider), named(&self.config.model), BTreeMap::new())
     }
 
     /// The provider and model that are asked first, and all choices by user tier.

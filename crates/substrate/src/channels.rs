@@ -22,9 +22,9 @@ mod table;
 mod tool;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, RwLock, atomic::AtomicU64},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 
 use async_trait::async_trait;
@@ -54,8 +54,11 @@ pub use table::{Channel, Source};
 pub use tool::{TOOL, check_names};
 
 pub(crate) use lint::findings;
+pub(crate) use place::check_name;
+pub(crate) use table::ChannelTable;
 pub(crate) use tool::{PUBLISH_GATE, SUBSCRIBE_GATE};
 
+use crate::definitions::Layers;
 pub use crate::memory::By;
 use hub::Hub;
 
@@ -111,8 +114,8 @@ pub struct LogState {
 
 /// What channels are made of.
 pub struct ChannelParts {
-    /// The config section `channels`: the same for every tenant.
-    pub config: BTreeMap<String, ChannelConfig>,
+    /// Which channels each tenant has.
+    pub layers: Arc<Layers>,
     pub logs: Arc<dyn Log>,
     pub values: Arc<dyn KeyValue>,
     pub backlog: Arc<dyn Backlog>,
@@ -123,10 +126,6 @@ pub struct ChannelParts {
 
 pub struct Channels {
     parts: ChannelParts,
-    /// From the config.
-    declared: BTreeMap<String, Arc<Channel>>,
-    /// Made at runtime, as the store has them.
-    defined: RwLock<HashMap<Tenant, BTreeMap<String, Arc<Channel>>>>,
     hub: Hub,
     /// When this process first saw each lease.
     leases: Mutex<HashMap<ValueKey, HashMap<Lease, Instant>>>,
@@ -136,13 +135,8 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Channels of the config. Those made at runtime are known after [`Self::load`].
     pub fn new(parts: ChannelParts) -> Arc<Self> {
-        let declared =
-            parts.config.iter().map(|(name, config)| (name.clone(), Arc::new(Channel::declared(name, config))));
         Arc::new(Self {
-            declared: declared.collect(),
-            defined: RwLock::default(),
             hub: Hub::default(),
             leases: Mutex::default(),
             published: AtomicU64::new(0),
@@ -192,7 +186,7 @@ impl Channels {
     }
 
     /// Keeps readers of this process from trying at the same time what only one can do.
-    async fn lock(&self, key: &ValueKey) -> MutexGuard<'_, ()> {
+    pub(crate) async fn lock(&self, key: &ValueKey) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         self.locks[(hasher.finish() % LOCKS as u64) as usize].lock().await

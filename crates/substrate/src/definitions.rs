@@ -1,4 +1,4 @@
-//! Agents, skills and volumes that are defined at runtime: versioned, content-addressed, never more than their maker.
+//! Agents, channels, skills and volumes that are defined at runtime: versioned, content-addressed, never more than their maker.
 //!
 //! The rules are pure (`rules.rs`, `excess.rs`). A change reads the name's record, asks the rules, and writes the record with
 //! compare-and-swap together with the new version, under the key of its call or request. After the commit, and before the answer,
@@ -7,12 +7,15 @@
 mod agent;
 mod ceiling;
 mod change;
+mod channel;
+mod channel_changes;
 mod config;
 mod error;
 mod excess;
 mod layer;
 mod layers;
 mod limits;
+mod older;
 mod read;
 pub mod rules;
 mod source;
@@ -46,6 +49,8 @@ pub use limits::LIMITS;
 pub use read::{Lineage, ListAsked, Verify};
 pub use tool::TOOL;
 pub use version::{Maker, NameRecord, Version, parse_reference, version_name};
+
+pub(crate) use source::without_defaults;
 
 use crate::{
     channels::Channels,
@@ -119,7 +124,7 @@ pub struct RuntimeParts {
     pub layers: Arc<Layers>,
     pub values: Arc<dyn KeyValue>,
     pub check: Arc<dyn SourceCheck>,
-    /// What lint knows of channels, beside the config's; absent where nothing is made.
+    /// What channels have in them, which goes with a channel that is deleted; absent where nothing is made.
     pub channels: Option<Arc<Channels>>,
     pub clock: Arc<dyn Clock>,
     pub redactor: Arc<Redactor>,
@@ -128,6 +133,8 @@ pub struct RuntimeParts {
 /// What was defined at runtime, and what changes it.
 pub struct RuntimeDefinitions {
     parts: RuntimeParts,
+    /// One name is read into memory at a time, so that an older record never replaces a newer one.
+    refreshing: tokio::sync::Mutex<()>,
 }
 
 /// Who makes or changes a definition.
@@ -174,7 +181,7 @@ impl By<'_> {
 
 impl RuntimeDefinitions {
     pub fn new(parts: RuntimeParts) -> Arc<Self> {
-        Arc::new(Self { parts })
+        Arc::new(Self { parts, refreshing: tokio::sync::Mutex::default() })
     }
 
     pub fn layers(&self) -> &Arc<Layers> {

@@ -26,6 +26,8 @@ pub struct OperatorConfig {
     pub providers: Vec<String>,
     pub unusable: Vec<String>,
     pub executors: Vec<String>,
+    /// What `provider` names for agents of some of them.
+    pub backends: BTreeMap<String, Vec<String>>,
     pub tools: Vec<String>,
     pub gates: BTreeMap<String, Gate>,
     pub off: BTreeMap<String, String>,
@@ -52,6 +54,7 @@ impl OperatorConfig {
             providers: &self.providers,
             unusable: &self.unusable,
             executors: &self.executors,
+            backends: &self.backends,
             tools: &self.tools,
             gates: &self.gates,
             off: &self.off,

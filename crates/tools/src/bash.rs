@@ -5,9 +5,7 @@ mod rules;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    os::fd::AsRawFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -17,9 +15,12 @@ use drawloom_contract::{
     failure::Explain,
     gate::COMMAND_VOLUMES,
     time::Clock,
-    tool::{Gates, Guard, Mode, Outlives, Over, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Mode, Outlives, Over, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use drawloom_process::{Access, Command, Guarded, Launcher, Limits, ListedPath, Network, Remains, until_gone};
+use drawloom_process::{
+    Access, Command, Confined, Input as Stdin, Launcher, Limits, ListedPath, Network, Output, Remains, guarded_in,
+    until_gone,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -196,7 +197,9 @@ impl Bash {
     fn command(&self, context: &ToolContext, input: &Input, seconds: u32) -> Result<Command, ToolError> {
         let place = context.volumes.locate(&context.run.tenant, &context.definition, input.volume.as_deref(), ".")?;
         let readable = self.readable(context);
-        let guarded = self.guarded(&place, &readable)?;
+        let used: Vec<&Path> = readable.iter().chain(&self.writable).map(|listed| listed.real().as_path()).collect();
+        let guarded = guarded_in(&place, &used)
+            .map_err(|error| ToolError::Failed(format!("cannot find the volume's path: {error}")))?;
         Ok(Command {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), input.command.clone()],
@@ -210,6 +213,10 @@ impl Bash {
             guarded,
             network: self.network(context),
             environment: self.environment.clone(),
+            input: Stdin::Empty,
+            output: Output::Together { most: MOST_OUTPUT },
+            confined: Confined::Yes,
+            home: None,
             temporary: self.temporary(context),
             limits: Limits {
                 memory_bytes: Some(self.config.max_memory_bytes.unwrap_or_else(usual_memory)),
@@ -219,7 +226,6 @@ impl Bash {
             },
             time_limit: Duration::from_secs(seconds.into()),
             grace: GRACE,
-            most_output: MOST_OUTPUT,
         })
     }
 
@@ -230,40 +236,6 @@ impl Bash {
         let skills = skills.filter(|folder| folder.real().is_dir());
         self.readable.iter().chain(skills).cloned().collect()
     }
-
-    /// The guarded files that lie in what the command may use. A hidden file that does not exist needs no guard: drawloom does
-    /// not read it. Nor does one that was absent at the start and still is.
-    fn guarded(&self, place: &Place, readable: &[ListedPath]) -> Result<Vec<Guarded>, ToolError> {
-        let mut guarded = Vec::new();
-        let volume = path_of(&place.root)?;
-        let listed = readable.iter().chain(&self.writable);
-        let used: Vec<&PathBuf> = listed.map(ListedPath::real).chain([&volume]).collect();
-        let mut files = Vec::new();
-        for file in place.guarded.iter() {
-            files.push((file.rule, path_of(&file.directory)?.join(&file.name)));
-            // The volume may show the file at another place than its own, through a mount.
-            files.extend(file.path.as_ref().map(|path| (file.rule, volume.join(path))));
-        }
-        files.dedup();
-        for (rule, path) in files {
-            let rule = match rule {
-                Guard::Absent if path.symlink_metadata().is_err() => continue,
-                Guard::ReadOnly | Guard::Absent => drawloom_process::Guard::ReadOnly,
-                Guard::Hidden if !path.exists() => continue,
-                Guard::Hidden => drawloom_process::Guard::Hidden,
-            };
-            if used.iter().any(|used| path.starts_with(used)) {
-                guarded.push(Guarded { path, rule });
-            }
-        }
-        Ok(guarded)
-    }
-}
-
-/// Where an open directory is now.
-fn path_of(directory: &File) -> Result<PathBuf, ToolError> {
-    fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))
-        .map_err(|error| ToolError::Failed(format!("cannot find the volume's path: {error}")))
 }
 
 /// The usual limit on a command's memory, in bytes.

@@ -75,6 +75,24 @@ macro_rules! operations {
                 verify_definition::VerifyDefinition,
                 agentdef::AgentDef,
             }
+            goals {
+                orchestrate::Orchestrate,
+                orchestrate_resume::OrchestrateResume,
+                orchestrate_status::OrchestrateStatus,
+                orchestrate_tail::OrchestrateTail,
+                orchestrate_result::OrchestrateResult,
+                orchestrate_list::OrchestrateList,
+                orchestrate_cancel::OrchestrateCancel,
+                orchestrate_land::OrchestrateLand,
+                list_backends::ListBackends,
+                doctor::Doctor,
+            }
+            worktrees {
+                list_worktrees::ListWorktrees,
+                diff_worktree::DiffWorktree,
+                commit_worktree::CommitWorktree,
+                remove_worktree::RemoveWorktree,
+            }
             models {
                 list_models::ListModels,
             }

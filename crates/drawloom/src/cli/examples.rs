@@ -1,8 +1,10 @@
 //! Examples of every command, which its help shows. A test checks that none is missing and that each one parses.
 
+mod goals;
+
 /// The examples of a command, by its full name.
 pub(super) fn find(path: &str) -> Option<&'static str> {
-    EXAMPLES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text)
+    EXAMPLES.iter().chain(goals::EXAMPLES).find(|(name, _)| *name == path).map(|(_, text)| *text)
 }
 
 const EXAMPLES: &[(&str, &str)] = &[

@@ -1,4 +1,4 @@
-//! `drawloom defs`: agents, skills and volumes that are defined at runtime.
+//! `drawloom defs`: agents, channels, skills and volumes that are defined at runtime.
 
 mod change;
 mod read;
@@ -21,11 +21,12 @@ Examples:
   drawloom defs create writer writer.yaml        define an agent, or a new version of it
   drawloom defs fork writer --set max_iterations=8   make a version with a change
   drawloom defs diff writer@1 writer@2           compare two versions
-  drawloom defs promote writer@2                 use a version for new runs
+  drawloom defs promote writer@2                 make a version active
   drawloom defs retire writer@1                  take a version out of use
-  drawloom defs verify writer writer.yaml        report every problem without writing";
+  drawloom defs verify writer writer.yaml        report every problem without writing
+  drawloom defs fork jobs --kind channel --set max_messages=100   make a version of a channel";
 
-/// Define agents, skills and volumes at runtime
+/// Define agents, channels, skills and volumes at runtime
 #[derive(Debug, Subcommand)]
 pub enum Defs {
     /// List definitions, or the versions of one
@@ -33,13 +34,13 @@ pub enum Defs {
     List(read::List),
     /// Show a version of a definition
     Show(read::Show),
-    /// Define an agent, skill or volume, or a new version of it
+    /// Define an agent, channel, skill or volume, or a new version of it
     Create(change::Create),
     /// Make a version from another one, with changes
     Fork(change::Fork),
     /// Compare two versions
     Diff(read::Diff),
-    /// Use a version for new runs
+    /// Make a version active
     Promote(change::Promote),
     /// Take a version out of use
     Retire(change::Retire),
@@ -78,6 +79,7 @@ impl Defs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KindName {
     Agent,
+    Channel,
     Skill,
     Volume,
 }
@@ -100,6 +102,7 @@ impl From<KindName> for DefinitionKind {
     fn from(kind: KindName) -> Self {
         match kind {
             KindName::Agent => Self::Agent,
+            KindName::Channel => Self::Channel,
             KindName::Skill => Self::Skill,
             KindName::Volume => Self::Volume,
         }
@@ -136,10 +139,14 @@ pub(crate) fn told(session: &Session, version: &DefinitionVersion) {
     match session.output.format() {
         Format::Json => session.output.json(version),
         Format::Human => {
-            let state = match (version.retired, version.active) {
-                (true, _) => "retired",
-                (false, true) => "active: new runs use it",
-                (false, false) => "not active; `drawloom defs promote` makes new runs use it",
+            let state = match (version.retired, version.active, version.kind) {
+                (true, _, _) => "retired",
+                (false, true, DefinitionKind::Channel) => "active: the channel has these settings",
+                (false, true, _) => "active: new runs use it",
+                (false, false, DefinitionKind::Channel) => {
+                    "not active; `drawloom defs promote` gives the channel these settings"
+                }
+                (false, false, _) => "not active; `drawloom defs promote` makes new runs use it",
             };
             let same = if version.deduplicated == Some(true) { " (this content existed)" } else { "" };
             session.output.line(format!("{}{same}: {state}", version.def_id));

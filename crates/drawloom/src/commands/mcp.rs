@@ -98,6 +98,12 @@ impl Mcp {
         self.command.as_ref().map(|McpCommand::Install(install)| install.look).unwrap_or_default()
     }
 
+    /// Whether a host gets the tools of goals, which need no project.
+    pub(crate) fn is_for_goals(&self) -> bool {
+        let is_for_goals = self.connection.toolsets.iter().any(|name| name == "goal");
+        self.command.is_none() && self.connection.upstream.is_none() && is_for_goals
+    }
+
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         if let Some(McpCommand::Install(install)) = self.command {
             return install.perform(session, &self.connection);

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use drawloom_clis::EXECUTOR;
 use drawloom_contract::{definition::matches, ids::Digest};
 use drawloom_models::{ProviderConfig, usual_address};
 use drawloom_substrate::{AgentConfig, VolumeMode, definitions::Grant};
@@ -44,6 +45,7 @@ impl Powers {
         lines.extend(words.folders(config));
         lines.extend(words.commands(config));
         lines.extend(words.requests(config));
+        lines.extend(words.clis(config));
         if !listen_address(&config.listen).is_some_and(|address| address.ip().is_loopback()) {
             lines.insert(format!("listens on {}, which other machines may reach (listen)", words.text(&config.listen)));
         }
@@ -207,6 +209,53 @@ impl Words {
         let variables =
             bash.env.iter().map(|name| format!("gives commands the variable {} (tools.bash.env)", self.text(name)));
         agents.chain(paths).chain(variables).collect()
+    }
+
+    /// Coding CLIs, which run with their own login and reach the network.
+    fn clis(&self, config: &Config) -> Vec<String> {
+        let agents = config.agents.iter().filter(|(_, agent)| agent.executor.as_deref() == Some(EXECUTOR));
+        let mut lines: Vec<String> = agents
+            .map(|(name, agent)| {
+                let cli = self.text(agent.provider.as_deref().unwrap_or_default());
+                format!("runs the coding CLI {cli} with its login, for agent {}", self.text(name))
+            })
+            .collect();
+        for (name, cli) in &config.clis {
+            let key = format!("clis.{}", self.text(name));
+            let mut more = |what: String, below: &str| lines.push(format!("{what} ({key}.{below})"));
+            if let Some(command) = &cli.command {
+                let command: Vec<String> = command.iter().map(|word| self.text(word)).collect();
+                more(format!("starts the program `{}` as a coding CLI", command.join(" ")), "command");
+            }
+            if let Some(program) = &cli.program {
+                more(format!("starts the program {} as a coding CLI", self.text(program)), "program");
+            }
+            let arguments = [
+                ("args", Some(&cli.args)),
+                ("read_only_args", cli.read_only_args.as_ref()),
+                ("edit_args", cli.edit_args.as_ref()),
+                ("skip_permissions_args", cli.skip_permissions_args.as_ref()),
+            ];
+            for (below, args) in arguments.into_iter().filter_map(|(below, args)| Some((below, args?))) {
+                let args: Vec<String> = args.iter().map(|word| self.text(word)).collect();
+                if !args.is_empty() {
+                    more(format!("gives the coding CLI the arguments {}", args.join(" ")), below);
+                }
+            }
+            cli.env
+                .iter()
+                .for_each(|name| more(format!("gives the coding CLI the variable {}", self.text(name)), "env"));
+            cli.readable_paths
+                .iter()
+                .for_each(|path| more(format!("lets the coding CLI read {}", self.path(path)), "readable_paths"));
+            cli.writable_paths
+                .iter()
+                .for_each(|path| more(format!("lets the coding CLI change {}", self.path(path)), "writable_paths"));
+            if cli.unconfined {
+                more("runs the coding CLI without confinement".to_owned(), "unconfined");
+            }
+        }
+        lines
     }
 
     /// The tools HTTP and WebFetch.

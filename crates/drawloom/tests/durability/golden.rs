@@ -24,7 +24,7 @@ struct Golden {
 }
 
 const ALL: &[&Golden] =
-    &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7, &FORMAT_8, &FORMAT_9];
+    &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7, &FORMAT_8, &FORMAT_9, &FORMAT_10];
 
 const FORMAT_1: Golden = Golden { directory: "0.1.0", last: 1_794_801_892_513, users: [0, 0, 14] };
 const FORMAT_2: Golden = Golden { directory: "format-2", last: 1_794_930_198_993, users: [6, 5, 3] };
@@ -35,6 +35,7 @@ const FORMAT_6: Golden = Golden { directory: "format-6", last: 1_794_918_741_858
 const FORMAT_7: Golden = Golden { directory: "format-7", last: 1_794_930_512_582, users: [6, 5, 3] };
 const FORMAT_8: Golden = Golden { directory: "format-8", last: 1_794_940_628_302, users: [6, 5, 3] };
 const FORMAT_9: Golden = Golden { directory: "format-9", last: 1_794_953_512_739, users: [6, 5, 3] };
+const FORMAT_10: Golden = Golden { directory: "format-10", last: 1_794_989_031_916, users: [6, 5, 3] };
 
 impl Golden {
     fn copy(&self) -> Case {
@@ -106,6 +107,37 @@ fn a_directory_of_format_8_is_opened_and_what_it_left_goes_on() {
 #[test]
 fn a_directory_of_format_9_is_opened_and_what_it_left_goes_on() {
     opens_and_goes_on(&FORMAT_9);
+}
+
+#[test]
+fn a_directory_of_format_10_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_10);
+}
+
+/// That program kept a channel of runtime in a place of its own, without the versions before the last.
+#[test]
+fn a_channel_made_at_runtime_before_channels_had_versions_is_one_of_the_definitions() {
+    let case = FORMAT_10.copy();
+    let start = || case.start(&json!({ "clock": case.path("clock"), "begins_at": FORMAT_10.opened_at() }));
+    let shown = |url: &str| {
+        let shown = get(url, "/v1/definitions/channel/golden-channel");
+        json!([shown["def_id"], shown["active"], shown["source"]])
+    };
+    let source = json!({ "description": "Golden.", "scope": "user", "max_messages": 40 });
+    let mut server = start();
+    assert_eq!(shown(&server.url), json!(["golden-channel@2", true, source]));
+    let ask =
+        json!({ "kind": "channel", "from": "golden-channel", "changes": { "max_messages": 30 }, "promote": true });
+    let forked = post(&server.url, "/v1/definitions:fork", &ask).and_then(Response::json).expect("an answer");
+    assert_eq!((&forked["def_id"], &forked["parent"]), (&json!("golden-channel@3"), &json!("golden-channel@2")));
+    server.kill();
+    let server = start();
+    let source = json!({ "description": "Golden.", "scope": "user", "max_messages": 30 });
+    assert_eq!(shown(&server.url), json!(["golden-channel@3", true, source]));
+    let ask = json!({ "user_id": "ada" });
+    let read = post(&server.url, "/v1/channels/golden-channel/subscribe", &ask).and_then(Response::json);
+    let read = read.expect("an answer");
+    assert_eq!((&read["messages"][0]["value"], &read["messages"][1]["value"]), (&json!(1), &json!(2)), "{read}");
 }
 
 /// The index of format 9 has the words of every value; from format 10 on it may be behind.

@@ -52,8 +52,17 @@ def until(url, name, status):
         time.sleep(0.02)
 
 
+def give_channel(url):
+    """A channel made at runtime, with two settings after each other and two messages. Format 10 has no versions of channels."""
+    post(url, "/v1/channels", {"name": "golden-channel", "scope": "user", "description": "Golden.", "max_messages": 50})
+    post(url, "/v1/channels/golden-channel", {"max_messages": 40}, "PATCH")
+    for number in (1, 2):
+        post(url, "/v1/channels/golden-channel/publish", {"value": number, "user_id": "ada"})
+
+
 def give_runs(url):
     """What `tests/durability/golden.rs` looks for."""
+    give_channel(url)
     post(url, "/v1/memory/tenant/keys/golden", {"value": "the first words"}, "PUT")
     post(url, "/v1/memory/tenant/keys/golden", {"value": "the golden words"}, "PUT")
     spawn(url, "golden-done", "quick", "hello", "ada", mode="join")

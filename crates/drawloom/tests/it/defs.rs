@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Home;
+use crate::{
+    mcp::client::{Client, Era},
+    support::Home,
+};
 
 /// A scripted model, an agent that may define others, and one that may spawn all.
 const CONFIG: &str = r#"
@@ -19,6 +22,13 @@ providers:
             - { tool: AgentDef, input: { op: create, name: "maker", source: { tools: [] } } }
         - { when: { agent: maker, turn: 2 }, calls: [{ tool: AgentDef, input: { op: verify, name: "made/one" } }] }
         - { when: { agent: maker, turn: 3 }, calls: [{ tool: Agent, input: { op: spawn, name: "made/one", prompt: "from its maker" } }] }
+        - when: { agent: talker, turn: 1 }
+          calls:
+            - { tool: AgentDef, input: { op: create, kind: channel, name: "talk/one", source: { max_messages: 5 } } }
+            - { tool: AgentDef, input: { op: create, kind: channel, name: other, source: {} } }
+            - { tool: AgentDef, input: { op: create, kind: agent, name: "talk/agent", source: {} } }
+        - { when: { agent: talker, turn: 2 }, calls: [{ tool: Channel, input: { op: publish, channel: "talk/one", value: hello } }] }
+        - { when: { agent: talker }, text: "{{last}}" }
         - { when: { agent: lead, turn: 1 }, calls: [{ tool: Agent, input: { name: "{{prompt}}", prompt: "from lead" } }] }
         - { when: { agent: lead }, text: "{{last}}" }
         - { when: { agent: maker }, text: "{{last}}" }
@@ -26,6 +36,7 @@ providers:
 defaults: { provider: script, model: test }
 agents:
   maker: { description: Makes., tools: [AgentDef, Agent, Memory], agents: ["made/*"], hosts: [], volumes: [], memory_scopes: [agent], definitions: [agent, skill] }
+  talker: { description: Talks., tools: [AgentDef, Channel], agents: [], hosts: [], volumes: [], definitions: [channel], channels: { publish: ["talk/*"] } }
   lead: { description: Leads., tools: [Agent], agents: ["*"], hosts: [], volumes: [] }
 "#;
 
@@ -97,6 +108,19 @@ fn mistakes_and_excess_are_reported_all_at_once_with_what_to_write() {
     for part in ["definition_exceeds_maker", "tools: Bash", "hosts: *", "agents: lead", "definitions.grant.tools"] {
         assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
     }
+    // Both at once: what can be read is compared with what the caller may give.
+    home.write("both.yaml", "max_iterations: 0\ntools: [Bash, 7, Memry]\nhosts: ['*']\nprompt: x\n");
+    let report = home.run(&["defs", "verify", "both", "both.yaml", "--json"]).exits(1).json();
+    for part in ["max_iterations", "tools[1]", "prompt", "Memry"] {
+        assert!(report["problems"].to_string().contains(part), "{part}: {report}");
+    }
+    let excess: Vec<(&str, &str)> = report["excess"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|excess| (excess["gate"].as_str().expect("text"), excess["asked"].as_str().expect("text")))
+        .collect();
+    assert!(excess.contains(&("tools", "Bash")) && excess.contains(&("hosts", "*")), "{report}");
     let verified = home.run(&["defs", "verify", "wide", "wide.yaml"]).exits(1).stdout;
     assert!(verified.contains("denied: tools: Bash") && verified.contains("would be refused"), "{verified}");
     assert!(!home.run(&["defs", "ls"]).exits(0).stdout.contains("wide"), "nothing was written");
@@ -209,4 +233,64 @@ fn skills_and_volumes_are_defined_too() {
     assert!(events.contains("a note of the team") && events.contains("Be brief."), "{events}");
     home.run(&["defs", "retire", "team", "--kind", "volume"]).exits(0);
     assert!(home.path().join("shared/team/notes.md").exists(), "no file is deleted");
+}
+
+#[test]
+fn a_channel_has_versions_on_every_surface() {
+    let home = home();
+    let server = home.serve();
+    home.write("jobs.yaml", "description: Work.\nmax_messages: 5\n");
+    let made = home.run(&["defs", "create", "jobs", "jobs.yaml", "--kind", "channel"]).exits(0);
+    assert_eq!(made.stdout, "jobs@1: active: the channel has these settings\n");
+    for value in ["1", "2"] {
+        home.run(&["channels", "publish", "jobs", value]).exits(0);
+    }
+    let forked = home.run(&["defs", "fork", "jobs", "--kind", "channel", "--set", "max_messages=2"]).exits(0);
+    assert!(forked.stdout.starts_with("jobs@2: not active"), "{forked:?}");
+    let diff = home.run(&["defs", "diff", "jobs@1", "jobs@2", "--kind", "channel"]).exits(0).stdout;
+    assert!(diff.contains("-max_messages: 5") && diff.contains("+max_messages: 2"), "{diff}");
+    let client = Client::new(&server.url, Era::Stateless).at("/mcp?toolsets=defs");
+    let promoted = client.call("promote_definition", json!({ "kind": "channel", "name": "jobs", "version": 2 }));
+    assert!(promoted.to_string().contains("jobs@2"), "{promoted}");
+    let published = home.run(&["channels", "publish", "jobs", "3", "--json"]).exits(0).json();
+    assert_eq!(published["dropped_oldest"], 1, "its settings apply at once: {published}");
+    let updated = home.run(&["call", "update_channel", "name=jobs", "max_messages=5"]).exits(0).json();
+    assert_eq!(
+        (&updated["version"], &updated["message_count"]),
+        (&json!(1), &json!(2)),
+        "version 1 has these settings"
+    );
+    let listed = home.run(&["defs", "ls", "jobs", "--kind", "channel"]).exits(0).stdout;
+    assert!(listed.contains("jobs@1") && listed.contains("jobs@2"), "{listed}");
+    let verified = home.run(&["defs", "verify", "jobs", "--kind", "channel"]).exits(0).stdout;
+    assert!(verified.contains("jobs"), "{verified}");
+    home.write("wrong.yaml", "max_messages: 0\nscope: user\nsemantics: queue\n");
+    let report = home.run(&["defs", "verify", "jobs", "wrong.yaml", "--kind", "channel", "--json"]).exits(1).json();
+    for part in ["max_messages", "did you mean semantic?"] {
+        assert!(report["problems"].to_string().contains(part), "{part}: {report}");
+    }
+    let retired = home.run(&["call", "retire_definition", "kind=channel", "name=jobs"]).exits(0).stdout;
+    assert!(retired.contains("its messages stay"), "{retired}");
+    let refused = home.run(&["channels", "publish", "jobs", "4", "--json"]);
+    assert!(refused.code != 0 && refused.stdout.contains("promote_definition"), "{refused:?}");
+    home.run(&["defs", "promote", "jobs@2", "--kind", "channel"]).exits(0);
+    let read = home.run(&["channels", "read", "jobs", "--json"]).exits(0).json();
+    assert_eq!((&read["messages"][0]["value"], &read["messages"][1]["value"]), (&json!(2), &json!(3)), "{read}");
+}
+
+#[test]
+fn an_agent_defines_channels_that_it_can_use_and_no_others() {
+    let home = home();
+    let run = home.run(&["run", "talker", "go", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    let events = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
+    for part in ["talk/one@1", "channels: other is not allowed", "cannot define an agent", "message_id"] {
+        assert!(events.contains(part), "{part}: {events}");
+    }
+    let shown = home.run(&["defs", "show", "talk/one", "--kind", "channel", "--json"]).exits(0).json();
+    assert_eq!((&shown["maker"]["agent"], &shown["bounded_by"]), (&json!("talker"), &json!("talker")));
+    let listed = home.run(&["channels", "ls", "--json"]).exits(0).json();
+    let names: Vec<&str> =
+        listed["channels"].as_array().expect("rows").iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["talk/one"]);
 }

@@ -1,5 +1,6 @@
 //! The binary as people and programs use it: real processes, real files, real sockets.
 
+mod agentloop;
 mod artifacts;
 mod attach;
 mod backup;
@@ -7,6 +8,7 @@ mod batch;
 mod call;
 mod canary;
 mod channels;
+mod clis;
 mod config;
 mod context;
 mod ctrl_c;
@@ -20,6 +22,7 @@ mod extra;
 mod followers;
 mod formats;
 mod gates;
+mod goal;
 mod gone;
 mod help;
 mod house;
@@ -50,3 +53,4 @@ mod tables;
 mod terminal;
 mod trust;
 mod users;
+mod worktree;

@@ -5,12 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use crate::support::{Home, Ran};
 
 /// Every client that has a config file.
-const CLIENTS: [&str; 8] = ["claude", "codex", "opencode", "cursor", "vscode", "gemini", "zed", "windsurf"];
+const CLIENTS: [&str; 9] = ["claude", "codex", "opencode", "cursor", "vscode", "gemini", "zed", "windsurf", "cline"];
 
 fn install(home: &Home, arguments: &[&str]) -> Ran {
     let mut command = home.command(&["mcp", "install"]);
     // Nothing of this machine is found by its program, and this one only by its path.
     command.args(arguments).env("PATH", "/nowhere").env_remove("CODEX_HOME").env_remove("DRAWLOOM_DATA_DIR");
+    command.env_remove("CLINE_MCP_SETTINGS_PATH");
     let mut ran = home.finish(&mut command);
     ran.stdout = ran.stdout.replace(env!("CARGO_BIN_EXE_drawloom"), "/bin/drawloom");
     ran
@@ -109,7 +110,7 @@ fn a_file_that_cannot_be_read_is_left_alone() {
 fn what_the_user_put_into_the_entry_stays_and_is_not_shown() {
     let home = Home::new();
     let token = "hush-hush-hush";
-    let mine = serde_json::json!({ "command": "old", "env": { "DRAWLOOM_TOKEN": token }, "timeout": 9 });
+    let mine = serde_json::json!({ "command": "old", "env": { "DRAWLOOM_TOKEN": token }, "timeout": 90_000_000 });
     let before = serde_json::json!({ "mcpServers": { "drawloom": mine, "other": { "env": { "KEY": token } } } });
     home.write(".claude.json", &serde_json::to_string_pretty(&before).expect("JSON"));
     let written = install(&home, &["--client", "claude", "--write", "--yes", "--patience", "77"]).exits(0);
@@ -117,9 +118,58 @@ fn what_the_user_put_into_the_entry_stays_and_is_not_shown() {
     let after = std::fs::read_to_string(home.path().join(".claude.json")).expect("a file");
     let after: serde_json::Value = serde_json::from_str(&after).expect("JSON");
     let entry = &after["mcpServers"]["drawloom"];
-    assert_eq!((&entry["env"]["DRAWLOOM_TOKEN"], &entry["timeout"]), (&token.into(), &9.into()));
+    assert_eq!((&entry["env"]["DRAWLOOM_TOKEN"], &entry["timeout"]), (&token.into(), &90_000_000.into()));
     let args: Vec<&str> = entry["args"].as_array().expect("a list").iter().filter_map(|arg| arg.as_str()).collect();
     assert!(args.ends_with(&["--patience", "77"]), "{args:?}");
+}
+
+#[test]
+fn hosts_with_a_limit_of_calls_get_ten_minutes_and_a_longer_one_stays() {
+    let home = Home::new();
+    let timeout = |client: &str, file: &str, field: &str| {
+        install(&home, &["--client", client, "--write", "--yes"]).exits(0);
+        let text = std::fs::read_to_string(home.path().join(file)).expect("a file");
+        let line = text.lines().find(|line| line.trim_start().trim_start_matches('"').starts_with(field));
+        line.and_then(|line| line.split([':', '=']).nth(1)).map(|value| value.trim().trim_matches(',').to_owned())
+    };
+    let cline = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+    for (client, file, field, least) in [
+        ("claude", ".claude.json", "timeout", "86400000"),
+        ("codex", ".codex/config.toml", "tool_timeout_sec", "600"),
+        ("opencode", ".config/opencode/opencode.json", "timeout", "600000"),
+        ("gemini", ".gemini/settings.json", "timeout", "600000"),
+        ("zed", ".config/zed/settings.json", "timeout", "600"),
+        ("cline", cline, "timeout", "600"),
+    ] {
+        assert_eq!(timeout(client, file, field).as_deref(), Some(least), "{client}");
+        let path = home.path().join(file);
+        let text = std::fs::read_to_string(&path).expect("a file");
+        std::fs::write(&path, text.replace(least, "3")).expect("a file");
+        assert_eq!(timeout(client, file, field).as_deref(), Some(least), "{client} is raised");
+        let longer = format!("{least}0");
+        std::fs::write(&path, text.replace(least, &longer)).expect("a file");
+        assert_eq!(timeout(client, file, field).as_deref(), Some(longer.as_str()), "{client} keeps a longer one");
+    }
+    let listed = install(&home, &["--json"]).exits(0).json();
+    let states = listed["clients"].as_array().expect("a list").clone();
+    assert!(states.iter().all(|row| row["state"] == "configured"), "{states:?}");
+    for (client, file) in [("cursor", ".cursor/mcp.json"), ("windsurf", ".codeium/windsurf/mcp_config.json")] {
+        assert_eq!(timeout(client, file, "timeout"), None, "{client} has no such setting");
+    }
+}
+
+#[test]
+fn cline_is_found_by_its_extension_by_its_command_line_and_by_its_variable() {
+    let home = Home::new();
+    let shown = |home: &Home| install(home, &["--client", "cline", "--json"]).exits(0).json()["file"].clone();
+    let extension = "<home>/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+    assert_eq!(shown(&home), extension);
+    std::fs::create_dir_all(home.path().join(".cline/data/settings")).expect("a directory");
+    home.write(".cline/data/settings/cline_mcp_settings.json", "{}");
+    assert_eq!(shown(&home), "<home>/.cline/data/settings/cline_mcp_settings.json");
+    let mut command = home.command(&["mcp", "install", "--client", "cline", "--json"]);
+    let ran = home.finish(command.env("CLINE_MCP_SETTINGS_PATH", home.path().join("mine.json"))).exits(0);
+    assert_eq!(ran.json()["file"], "<home>/mine.json");
 }
 
 #[test]

@@ -105,6 +105,7 @@ fn a_plugin_is_written_whole_and_says_how_to_load_it() {
     let config = home.path().join("drawloom.yaml");
     let expected = json!({
         "type": "stdio", "command": env!("CARGO_BIN_EXE_drawloom"), "args": ["mcp", "--config", config], "env": {},
+        "timeout": 86_400_000,
     });
     assert_eq!(server(&home.path().join("the plugin")), expected);
     for (name, fields) in [("commands/fanout.md", 4), ("commands/review.md", 4), ("skills/delegate/SKILL.md", 2)] {

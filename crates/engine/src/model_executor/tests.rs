@@ -163,6 +163,7 @@ fn plans(count: u32) -> usize {
             is_error: false,
             in_doubt: false,
             cost: None,
+            usage: drawloom_contract::usage::Usage::default(),
         };
         apply(&mut run, &mut *drive, Body::CallDone(done));
     }

@@ -22,7 +22,8 @@ use drawloom_contract::{
     run::Run,
     runs::{Interest, Runs, Start},
     time::{Clock as _, Timestamp},
-    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    tool::{CallResult, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    usage::Usage,
     values::KeyValue as _,
     view::RunView,
     wait::{Cause, Wait},
@@ -132,7 +133,8 @@ impl Tool for Measure {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Text { text } = serde_json::from_value(input)?;
-        Ok(Step::done(format!("{} bytes", text.len())))
+        let usage = Usage { input_tokens: 3, ..Usage::default() };
+        Ok(Step::Done(CallResult { text: format!("{} bytes", text.len()), cost: None, usage }))
     }
 }
 
@@ -263,6 +265,7 @@ async fn check(house: &House, view: &RunView) {
     assert!(text.starts_with("7 bytes | ") && text.contains("alice heard 7 bytes"), "{text}");
     assert!(text.contains("bob heard 7 bytes"), "{text}");
     assert_eq!((view.provider.as_str(), view.model.as_str()), ("steps", ""));
+    assert_eq!(view.usage.total(), 3, "what a call used is counted once");
     let children = house.children(view).await;
     assert_eq!(children.len(), 2, "each child was started once");
     for child in &children {

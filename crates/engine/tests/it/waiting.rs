@@ -21,6 +21,7 @@ use drawloom_contract::{
     runs::{Interest, Runs as _, Start},
     time::{Clock as _, Timestamp},
     tool::{CallResult, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    usage::Usage,
     values::{ChangeError, Expect, KeyValue, NewValue, Space, ValueChange, ValueKey},
     wait::{Cause, Wait},
 };
@@ -384,7 +385,7 @@ impl Tool for Paid {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Price { cost, .. } = serde_json::from_value(input)?;
-        Ok(Step::Done(CallResult { text: format!("cost {cost}"), cost: Some(Cost(cost)) }))
+        Ok(Step::Done(CallResult { text: format!("cost {cost}"), cost: Some(Cost(cost)), usage: Usage::default() }))
     }
 }
 

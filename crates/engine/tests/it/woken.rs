@@ -17,6 +17,7 @@ use drawloom_contract::{
     runs::{Interest, Runs as _, Start},
     time::Clock as _,
     tool::{CallResult, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    usage::Usage,
     values::{KeyValue as _, ValueChange},
     wait::{Cause, Wait},
 };
@@ -123,7 +124,7 @@ async fn no_more_calls_are_made_again_at_once_than_a_run_may_have_in_flight() {
 #[tokio::test]
 async fn a_call_that_waits_keeps_its_money_while_its_run_is_parked() {
     let late = Late::default();
-    let paid = || Step::Done(CallResult { text: "paid".into(), cost: Some(Cost(60)) });
+    let paid = || Step::Done(CallResult { text: "paid".into(), cost: Some(Cost(60)), usage: Usage::default() });
     let behaviour = after_a_message(move || Box::pin(async move { paid() }));
     let mut plan = plan(&late, 1, Some(Cost(60)), behaviour);
     let spawns = json!([{ "name": "bob", "prompt": "a" }, { "name": "bob", "prompt": "b" }]);

@@ -1,8 +1,7 @@
 //! Starting the command, confined: limits, capabilities, Landlock and the filter of system calls.
 
 use std::{
-    io,
-    os::{fd::AsFd, unix::process::CommandExt},
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -32,6 +31,12 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
 
+/// What only the command gets of drawloom; its standard output is the supervisor's.
+pub(super) struct Streams {
+    pub(super) input: OwnedFd,
+    pub(super) errors: OwnedFd,
+}
+
 /// Layers that are ready to be put on a command.
 pub(super) struct Layers {
     landlock: Option<Rules>,
@@ -51,22 +56,22 @@ impl Layers {
 }
 
 /// Starts the command, confined. The layers hold a thread and what it starts, so that they are put on a thread of its own.
-pub(super) fn start(order: &Order, layers: Layers) -> Result<Pid, String> {
+pub(super) fn start(order: &Order, layers: Layers, streams: Streams) -> Result<Pid, String> {
     limit(&order.inner.limits)?;
-    let started = thread::scope(|scope| scope.spawn(|| confine_and_start(order, layers)).join());
+    let started = thread::scope(|scope| scope.spawn(|| confine_and_start(order, layers, streams)).join());
     started.unwrap_or_else(|_| Err("internal error: the thread that starts the command panicked".into()))
 }
 
-fn confine_and_start(order: &Order, layers: Layers) -> Result<Pid, String> {
+fn confine_and_start(order: &Order, layers: Layers, streams: Streams) -> Result<Pid, String> {
     let inner = &order.inner;
-    give_up_powers().map_err(|error| format!("cannot drop root privileges: {error}"))?;
+    if !inner.powers {
+        give_up_powers().map_err(|error| format!("cannot drop root privileges: {error}"))?;
+    }
     if let Some(rules) = layers.landlock
         && let Landlock::Off(reason) = rules.confine(order, Path::new("."))?
     {
         return Err(format!("Landlock no longer works: {reason}"));
     }
-    let output =
-        io::stdout().as_fd().try_clone_to_owned().map_err(|error| format!("cannot set up the output: {error}"))?;
     if let Some(filter) = layers.seccomp {
         filter.apply()?;
     }
@@ -74,9 +79,9 @@ fn confine_and_start(order: &Order, layers: Layers) -> Result<Pid, String> {
         .args(&inner.args)
         .env_clear()
         .envs(order.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
+        .stdin(streams.input)
         .stdout(Stdio::inherit())
-        .stderr(output)
+        .stderr(streams.errors)
         .process_group(0)
         .spawn()
         .map_err(|error| format!("{}: {error}", inner.program))?;

@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use super::{
-    confined::{self, Layers},
+    confined::{self, Layers, Streams},
     namespaces, root,
     tree::{Reach, Tree},
     usage::Meter,
@@ -35,7 +35,7 @@ const FIRST: i32 = -20;
 
 /// Prepares everything, starts the command when `leash` has the start signal, and tells its end. The command's lock is held here
 /// too, by the descriptor that the outer process left: when that is killed, this one still ends everything before it lets go.
-pub(super) fn main(order: &Order, mut leash: PipeReader) -> Result<(), String> {
+pub(super) fn main(order: &Order, streams: Streams, mut leash: PipeReader) -> Result<(), String> {
     namespaces::limit_powers().map_err(|error| format!("cannot limit privileges: {error}"))?;
     // A session without a terminal; the command stays in it.
     setsid().map_err(|error| format!("cannot create a session: {error}"))?;
@@ -44,7 +44,7 @@ pub(super) fn main(order: &Order, mut leash: PipeReader) -> Result<(), String> {
     if leash.read_exact(&mut word).is_err() || word != *GO {
         return Ok(());
     }
-    let gone = keep(order, layers, &leash, &guarded)?;
+    let gone = keep(order, layers, streams, &leash, &guarded)?;
     tell(&Report::Gone(gone));
     Ok(())
 }
@@ -74,8 +74,14 @@ fn prepare(order: &Order) -> Result<(Vec<PathBuf>, Layers), String> {
 
 /// Starts the command, waits until it ends, uses too much, could reach a guarded file, or `leash` ends, and then ends everything
 /// that it started.
-pub(super) fn keep(order: &Order, layers: Layers, leash: &impl AsFd, guarded: &[PathBuf]) -> Result<Gone, String> {
-    let command = confined::start(order, layers)?;
+pub(super) fn keep(
+    order: &Order,
+    layers: Layers,
+    streams: Streams,
+    leash: &impl AsFd,
+    guarded: &[PathBuf],
+) -> Result<Gone, String> {
+    let command = confined::start(order, layers, streams)?;
     if !order.isolated {
         tell(&Report::Started(command.as_raw_nonzero().get()));
     }

@@ -20,7 +20,7 @@ use rustix::{
 
 use super::{
     cgroup::{Group, OutOfMemory},
-    confined::Layers,
+    confined::{Layers, Streams},
     keeper, namespaces, read_order, refused,
 };
 use crate::{
@@ -33,7 +33,7 @@ use crate::{
 /// How long the keeper may take beyond the grace before it is killed, and everything in its namespaces with it.
 const SLACK: Duration = Duration::from_secs(7);
 
-pub(super) fn main() -> Result<ExitCode, String> {
+pub(super) fn main(streams: Streams) -> Result<ExitCode, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| format!("cannot adopt orphaned processes: {error}"))?;
     let mut order: Order = read_order()?;
     // Away from the terminal that drawloom was started in; it fails where this process leads a group already.
@@ -47,7 +47,7 @@ pub(super) fn main() -> Result<ExitCode, String> {
         .map_err(|error| format!("cannot create the temporary directory {}: {error}", order.temporary.display()))?;
     // The lock is held. drawloom answers while the command is prepared.
     tell(&Report::Ready(getpid().as_raw_nonzero().get()));
-    let done = run(&mut order);
+    let done = run(&mut order, streams);
     let trouble = clear_up(&order.temporary, held);
     if let Some(gone) = done? {
         tell(&Report::Gone(gone));
@@ -68,7 +68,7 @@ fn may_go() -> Result<(), String> {
 }
 
 /// Runs the command, here or in namespaces of its own. What is left to tell, if a keeper did not tell it.
-fn run(order: &mut Order) -> Result<Option<Gone>, String> {
+fn run(order: &mut Order, streams: Streams) -> Result<Option<Gone>, String> {
     let mut group = None;
     if order.grouped {
         let name = order.temporary.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -77,11 +77,11 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
         (order.inner.limits.memory_bytes, order.inner.limits.processes) = (None, None);
     }
     let mut gone = match order.isolated {
-        true => isolated(order, group.as_ref())?,
+        true => isolated(order, group.as_ref(), streams)?,
         false => {
             let layers = Layers::prepare(order)?;
             may_go()?;
-            Some(keeper::keep(order, layers, &io::stdin(), &[])?)
+            Some(keeper::keep(order, layers, streams, &io::stdin(), &[])?)
         }
     };
     match group.as_ref().and_then(Group::out_of_memory) {
@@ -102,12 +102,12 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
 
 /// Starts the keeper in namespaces of its own, and ends it when drawloom wants that. What is left to tell, if the keeper did
 /// not tell it.
-fn isolated(order: &Order, group: Option<&Group>) -> Result<Option<Gone>, String> {
+fn isolated(order: &Order, group: Option<&Group>, streams: Streams) -> Result<Option<Gone>, String> {
     let (end, leash) = io::pipe().map_err(|error| format!("cannot create a pipe to the supervisor: {error}"))?;
     let mut leash = Some(leash);
     let keeper = namespaces::start_first(|| {
         leash = None;
-        keeper::main(order, end).map_or_else(refused, |()| 0)
+        keeper::main(order, streams, end).map_or_else(refused, |()| 0)
     });
     let keeper = keeper.map_err(|error| format!("no namespaces: {error}"))?;
     let mut leash = leash.expect("only the keeper has let go of it");

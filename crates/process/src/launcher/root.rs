@@ -4,12 +4,13 @@
 mod guard;
 
 use std::{
+    collections::HashMap,
     env,
     ffi::{CStr, OsStr, OsString},
     fs::{self, File},
     io::{self, Read},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, OwnedFd},
         unix::{ffi::OsStringExt, fs::symlink},
     },
     path::{Component, Path, PathBuf},
@@ -22,8 +23,9 @@ use rustix::{
     },
     io::Errno,
     mount::{
-        MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
-        mount_remount, move_mount, open_tree, unmount,
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+        UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, mount_change, mount_remount,
+        move_mount, open_tree, unmount,
     },
     process::{chdir, pivot_root},
 };
@@ -50,6 +52,9 @@ struct Part {
 /// Most bytes of memory that a command can use as files in `/dev/shm`.
 const MOST_SHARED_MEMORY: &str = "mode=1777,size=64m";
 
+/// Most memory that a command can use as files in its private home.
+const MOST_HOME: &str = "25%";
+
 /// Copies what is mounted somewhere, with all mounts below it.
 const CLONE: OpenTreeFlags =
     OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::AT_RECURSIVE).union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
@@ -75,7 +80,7 @@ pub(super) fn enter(order: &Order) -> Result<Vec<PathBuf>, String> {
             symlink(to, link).map_err(said("cannot create a system symlink"))?;
         }
     }
-    make_read_only(root, &parts, order.inner.landlock)?;
+    make_read_only(root, &parts, order)?;
     let guarded = guard::all(root, &parts, &order.guarded)?;
     finish(root)?;
     chdir(&volume).map_err(said("cannot enter the volume in the new root"))?;
@@ -131,6 +136,7 @@ fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
     for (path, access) in readable.chain(writable) {
         parts.extend(listed(path, access)?);
     }
+    parts.extend(order.home.as_deref().map(private_home).transpose()?);
     let temporary = part(&order.temporary, Access::ReadWrite)?;
     if temporary.real != order.temporary {
         parts.push(part(&temporary.real, Access::ReadWrite)?);
@@ -146,6 +152,29 @@ fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
     parts.push(Part { target: volume.to_owned(), real: volume.to_owned(), ..part(Path::new("."), inner.access)? });
     parts.sort_by_key(|part| part.target.components().count());
     Ok(parts)
+}
+
+/// A home that is empty but for the listed parts of the real one. Programs can write there, and it goes with the command. It is in
+/// memory: to remove a directory from a disk that something was mounted on takes the kernel as long as to start a program.
+fn private_home(home: &Path) -> Result<Part, String> {
+    let make = || {
+        let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        for (key, value) in [("mode", "0700"), ("size", MOST_HOME)] {
+            fsconfig_set_string(context.as_fd(), key, value)?;
+        }
+        fsconfig_create(context.as_fd())?;
+        let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)
+    };
+    let tree = make().map_err(said("cannot make a private home"))?;
+    // It has no real path, so that no guarded file is looked for in it.
+    Ok(Part {
+        target: home.to_owned(),
+        real: PathBuf::from("/proc/self/none"),
+        access: Access::ReadWrite,
+        tree,
+        is_directory: true,
+    })
 }
 
 /// A path that the operator listed: where it really is, and under the path that it is known by.
@@ -258,8 +287,10 @@ fn devices(root: &Path) -> Result<(), String> {
 }
 
 /// Makes every mount read-only whose part is, those inside it included. Landlock holds them too, so that with it a mount that
-/// does not allow the change is left.
-fn make_read_only(root: &Path, parts: &[Part], landlock: bool) -> Result<(), String> {
+/// does not allow the change is left; but not in a private home, all of which Landlock lets the command change.
+fn make_read_only(root: &Path, parts: &[Part], order: &Order) -> Result<(), String> {
+    // Of two with the same path, the later one lies over the other.
+    let by_target: HashMap<&Path, Access> = parts.iter().map(|part| (part.target.as_path(), part.access)).collect();
     // The kernel does not say how long the list is. With a large buffer it is read at once.
     let mut mounts = Vec::with_capacity(64 * 1024);
     let mut list = File::open("/proc/self/mountinfo").map_err(said("cannot list mounts"))?;
@@ -268,11 +299,11 @@ fn make_read_only(root: &Path, parts: &[Part], landlock: bool) -> Result<(), Str
     for mounted in mounts.map(unescaped) {
         let Ok(target) = Path::new(&mounted).strip_prefix(root) else { continue };
         let target = Path::new("/").join(target);
-        let within = parts.iter().filter(|part| target.starts_with(&part.target));
-        let Some(nearest) = within.max_by_key(|part| part.target.components().count()) else { continue };
-        if nearest.access == Access::ReadOnly {
+        let Some(nearest) = target.ancestors().find_map(|above| by_target.get(above)) else { continue };
+        if *nearest == Access::ReadOnly {
             let done = remount_read_only(Path::new(&mounted));
-            if !landlock {
+            let in_home = order.home.as_ref().is_some_and(|home| target.starts_with(home));
+            if !order.inner.landlock || in_home {
                 done.map_err(|error| format!("cannot make {} read-only: {error}", target.display()))?;
             }
         }

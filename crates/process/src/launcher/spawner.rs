@@ -16,7 +16,7 @@ use rustix::{
     process::{Pid, PidfdFlags, WaitOptions, fchdir, pidfd_open, setsid, wait},
 };
 
-use super::{namespaces, outer};
+use super::{confined::Streams, namespaces, outer};
 use crate::{
     report::{Report, tell_to},
     spawner::DESCRIPTORS,
@@ -34,8 +34,8 @@ pub(super) fn main() -> Result<ExitCode, String> {
         match namespaces::copy() {
             Ok(Fork::Child) => {
                 drop(started);
-                request.take_over().map_err(|error| format!("cannot use drawloom's pipe: {error}"))?;
-                return outer::main();
+                let streams = request.take_over().map_err(|error| format!("cannot use drawloom's pipe: {error}"))?;
+                return outer::main(streams);
             }
             Ok(Fork::Parent(pid)) => started.extend(Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()))),
             Err(error) => {
@@ -53,15 +53,17 @@ struct Request {
     output: OwnedFd,
     reports: OwnedFd,
     directory: OwnedFd,
+    streams: Streams,
 }
 
 impl Request {
-    /// Makes them the standard input, output and error, and the directory of this process.
-    fn take_over(self) -> io::Result<()> {
+    /// Makes them the standard input, output and error, and the directory of this process. Answers what only the command gets.
+    fn take_over(self) -> io::Result<Streams> {
         dup2_stdin(self.control)?;
         dup2_stdout(self.output)?;
         dup2_stderr(self.reports)?;
-        Ok(fchdir(self.directory)?)
+        fchdir(self.directory)?;
+        Ok(self.streams)
     }
 }
 
@@ -99,5 +101,7 @@ fn receive(requests: &Stdin) -> rustix::io::Result<Option<Request>> {
         _ => Vec::new(),
     });
     let mut take = || descriptors.next().ok_or(Errno::BADMSG);
-    Ok(Some(Request { control: take()?, output: take()?, reports: take()?, directory: take()? }))
+    let (control, output, reports, directory) = (take()?, take()?, take()?, take()?);
+    let streams = Streams { input: take()?, errors: take()? };
+    Ok(Some(Request { control, output, reports, directory, streams }))
 }

@@ -3,6 +3,7 @@
 mod escapes;
 mod gone;
 mod guards;
+mod jobs;
 mod listed;
 mod mounts;
 mod ordinary;

@@ -26,7 +26,15 @@ fn everything_holds_for_an_ordinary_user() {
     let output = Command::new("setpriv")
         .args(["--reuid", USER, "--regid", USER, "--clear-groups"])
         .arg(directory.path().join("deps/it"))
-        .args(["escapes", "guards", "gone", "terminals", "nothing_that_a_command_starts", "counted_over_all_processes"])
+        .args([
+            "escapes",
+            "guards",
+            "gone",
+            "terminals",
+            "nothing_that_a_command_starts",
+            "counted_over_all_processes",
+            "jobs",
+        ])
         .current_dir(directory.path())
         .env("TMPDIR", directory.path().join("tmp"))
         .env("RUST_BACKTRACE", "0")

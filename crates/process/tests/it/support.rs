@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use drawloom_process::{Access, Command, Error, Finished, Launcher, Limits, Network};
+use drawloom_process::{Access, Command, Confined, Error, Finished, Input, Launcher, Limits, Network, Output};
 use drawloom_testkit::TestClock;
 use tempfile::TempDir;
 
@@ -60,11 +60,14 @@ impl Room {
             guarded: vec![],
             network: Network::None,
             environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("MARK".into(), self.mark.clone())],
+            input: Input::Empty,
+            output: Output::Together { most: 64 * 1024 },
+            confined: Confined::Yes,
+            home: None,
             temporary: self.private(),
             limits: Limits::default(),
             time_limit: Duration::from_secs(30),
             grace: Duration::from_millis(300),
-            most_output: 64 * 1024,
         }
     }
 

@@ -134,6 +134,12 @@ impl OfferedTool {
         {
             arguments.insert(KEY_FIELD.into(), key.into());
         }
+        if let Some(field) = card.client_field
+            && arguments.get(field).is_none_or(Value::is_null)
+            && let Some(client) = ask.client()
+        {
+            arguments.insert(field.into(), client.into());
+        }
         let request = Dispatch {
             app,
             caller,
@@ -215,7 +221,10 @@ impl Table for Offered {
         let followed = |view| Started { view: Arc::new(view), live: None };
         let found = if let Ok(run) = id.parse::<RunId>() {
             let found = app.runs.load(caller, run).await;
-            found.map(|view| Handle::run(caller.clone(), followed(view), How::default()))
+            found.map(|view| match view.provider == drawloom_goal::GOAL {
+                true => Handle::of_goal(caller.clone(), followed(view), How::default()),
+                false => Handle::run(caller.clone(), followed(view), How::default()),
+            })
         } else if let Ok(batch) = id.parse::<BatchId>() {
             let found = app.runs.load_batch(caller, batch).await;
             found.map(|views| {

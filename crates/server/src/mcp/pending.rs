@@ -96,6 +96,35 @@ impl Waited {
         }
     }
 
+    /// The answer: a goal's own, or as the rows say it.
+    fn told(&self) -> impl Future<Output = CallToolResult> + Send + use<> {
+        let (app, caller) = (self.app.clone(), self.handle.caller().clone());
+        let (goal, usual) = (self.handle.goal(), self.result());
+        async move {
+            match goal {
+                Some(run) => match app.goals.result_of(&app, &caller, run).await {
+                    Ok(result) => structured(lean::goal(&result)),
+                    Err(failure) => refused(&app, &failure, &[]),
+                },
+                None => usual.await,
+            }
+        }
+    }
+
+    /// How many events a goal has and where it stands; nothing for other runs.
+    fn stand_of_goal(&self) -> impl Future<Output = Option<(u32, String)>> + Send + use<> {
+        let (app, caller, goal) = (self.app.clone(), self.handle.caller().clone(), self.handle.goal());
+        async move {
+            match app.goals.progress(&app, &caller, goal?).await {
+                Ok((events, message)) => Some((u32::try_from(events).unwrap_or(u32::MAX), message)),
+                Err(error) => {
+                    tracing::debug!(%error, "a goal could not be read; its row is shown");
+                    None
+                }
+            }
+        }
+    }
+
     fn words(&self) -> String {
         match self.handle.target() {
             Target::Run(run) => {
@@ -138,7 +167,7 @@ impl Pending for Waited {
             () = app.clock.sleep_until(limit) => None,
         };
         match waited {
-            Some(Ok(())) => Some(Ok(self.result().await)),
+            Some(Ok(())) => Some(Ok(self.told().await)),
             Some(Err(failure)) => Some(Ok(refused(&self.app, &failure, &[]))),
             None if self.until.is_some_and(|own| app.clock.now() >= own) => Some(Ok(self.so_far().await)),
             None => None,
@@ -147,6 +176,9 @@ impl Pending for Waited {
 
     async fn progress(&mut self) -> Progress {
         self.look().await;
+        if let Some((done, message)) = self.stand_of_goal().await {
+            return Progress { done, total: None, message };
+        }
         let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let total = match self.handle.target() {
             Target::Run(_) => None,
@@ -157,7 +189,7 @@ impl Pending for Waited {
 
     async fn so_far(&mut self) -> CallToolResult {
         self.look().await;
-        self.result().await
+        self.told().await
     }
 
     async fn task(&mut self) -> Result<DetailedTask, ErrorData> {
@@ -173,15 +205,16 @@ impl Pending for Waited {
             false => TaskPayload::Working,
             true if cancelled => TaskPayload::Cancelled,
             true => {
-                let value = serde_json::to_value(self.result().await).expect("results have only text keys");
+                let value = serde_json::to_value(self.told().await).expect("results have only text keys");
                 let serde_json::Value::Object(result) = value else { unreachable!("a result is an object") };
                 TaskPayload::Completed { result }
             }
         };
+        let message = self.stand_of_goal().await.map_or_else(|| self.words(), |(_, message)| message);
         let updated = if self.handle.has_ended() { ended.unwrap_or(now) } else { now };
         let created = accepted.unwrap_or(now).to_rfc3339();
         let task = Task::new(self.id(), TaskStatus::Working, created, updated.to_rfc3339())
-            .with_status_message(self.words())
+            .with_status_message(message)
             .with_poll_interval_ms(POLL_INTERVAL_MS);
         Ok(DetailedTask::new(task, payload))
     }

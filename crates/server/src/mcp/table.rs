@@ -141,7 +141,7 @@ pub struct Terms {
 /// How far something is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Parts that are done.
+    /// Parts that are done. Without a total and without any part, the time counts.
     pub done: u32,
     /// Parts in all, when that is known.
     pub total: Option<u32>,

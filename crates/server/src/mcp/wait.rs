@@ -255,9 +255,11 @@ impl Waiting {
         self.beats = self.beats.saturating_add(1);
         let progress = pending.progress().await;
         let beats = f64::from(self.beats);
-        let now = match progress.total {
-            Some(total) => (f64::from(progress.done) + 0.9 * beats / (beats + 1.0)).min(f64::from(total)),
-            None => app.clock.now().since(self.began).as_secs_f64(),
+        let counted = f64::from(progress.done) + 0.9 * beats / (beats + 1.0);
+        let now = match (progress.total, progress.done) {
+            (Some(total), _) => counted.min(f64::from(total)),
+            (None, 0) => app.clock.now().since(self.began).as_secs_f64(),
+            (None, _) => counted,
         };
         self.said = if now > self.said { now } else { self.said + 0.001 };
         let mut notice = ProgressNotificationParam::new(token, self.said).with_message(progress.message);

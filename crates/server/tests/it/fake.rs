@@ -31,6 +31,8 @@ use drawloom_testkit::suites::runs::TestRuns;
 use serde_json::json;
 use tokio::sync::watch;
 
+use drawloom_server::GOAL_AGENT;
+
 use crate::setup::clock;
 
 /// The text that the agents `quick` and `busy` end with.
@@ -128,6 +130,7 @@ impl Run {
             is_error: false,
             in_doubt: false,
             cost: None,
+            usage: Usage::default(),
         }));
         self.record(Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, ..TurnStarted::default() }));
         self.delta(2, 0, "Done: ");
@@ -237,7 +240,7 @@ impl Fake {
             definition: Digest::of(b""),
             executor: "model".into(),
             user: start.user.clone().unwrap_or_else(|| caller.subject.clone()),
-            provider: "script".into(),
+            provider: if start.agent.as_str() == GOAL_AGENT { "goal".into() } else { "script".into() },
             model: "m".into(),
             parent: None,
             root: run,
@@ -269,7 +272,7 @@ impl Fake {
         state.starts.push(start.clone());
         drop(state);
         match start.agent.as_str() {
-            "quick" => self.change(run, |run| {
+            "quick" | GOAL_AGENT => self.change(run, |run| {
                 run.record(Body::Admitted { deadline: None, deadline_set: None });
                 run.work();
                 run.finish(Status::Completed);

@@ -16,6 +16,7 @@ mod identity;
 mod limits;
 mod mcp_limits;
 mod memory;
+mod no_goals;
 mod operators;
 mod routes;
 mod setup;

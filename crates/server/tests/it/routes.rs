@@ -54,6 +54,7 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
             json!({"kind": "skill", "name": "style", "version": 1})
         }
         "diff_definitions" => json!({"kind": "skill", "from": "style@1", "to": "style-2@1"}),
+        "orchestrate" => json!({"goal": "done"}),
         "agentdef" => json!({"op": "verify", "name": "a", "overlay": {}}),
         _ => json!({}),
     }
@@ -208,9 +209,20 @@ async fn the_client_reaches_every_operation() {
     // A message that a group has: it is given back, then extended.
     server.post("/v1/channels/jobs/publish", json!({"value": 1})).await;
     server.post("/v1/channels/jobs/subscribe", json!({"group": "g"})).await;
+    let goal = server.post("/v1/goals", json!({"goal": "done"})).await;
     for served in server.app.operations().iter() {
         let description = served.card().description;
         let input = match description.name {
+            "orchestrate_resume" => {
+                let unknown =
+                    client.call_json(&description, json!({"token": "ask_1"})).await.expect_err("no goal asks");
+                assert_eq!(unknown.wire_code(), "unknown_token");
+                continue;
+            }
+            "orchestrate_status" | "orchestrate_tail" | "orchestrate_result" | "orchestrate_cancel"
+            | "orchestrate_land" | "diff_worktree" | "commit_worktree" | "remove_worktree" => {
+                json!({"run_id": goal.body["run_id"]})
+            }
             "get_evaluation" => json!({"eval_id": evaluated.body["eval_id"]}),
             name => input(name, run.run_id, &batch.body["batch_id"]),
         };

@@ -18,9 +18,10 @@ use drawloom_contract::{
     time::{Clock, Entropy, NoEntropy, Timestamp},
     values::{Kept, ValueKey},
 };
+use drawloom_goal::Questions;
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
-    AnyOperation, App, AppError, Limits, Models, Monitor, Parts,
+    AnyOperation, App, AppError, Goals, Limits, Models, Monitor, Parts,
     auth::{Auth, PrincipalToken},
     config::PrincipalConfig,
     serve,
@@ -45,7 +46,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::fake::Fake;
+use crate::{fake::Fake, no_goals::NoGoals};
 
 /// A clock that runs `speed` times as fast as the machine's.
 pub(crate) struct TestClock {
@@ -143,7 +144,8 @@ impl Models for OneModel {
 }
 
 /// What bob may do: everything with what is his own.
-const BOB: [Scope; 4] = [Scope::RunsCreate, Scope::RunsRead, Scope::EvaluationsRead, Scope::EvaluationsWrite];
+const BOB: [Scope; 5] =
+    [Scope::RunsCreate, Scope::GoalsCreate, Scope::RunsRead, Scope::EvaluationsRead, Scope::EvaluationsWrite];
 
 /// A search of memory that finds nothing: the store's own is tested with the store.
 struct NoIndex;
@@ -291,15 +293,40 @@ impl Setup {
         let memory = self.store;
         let redactor = Arc::new(Redactor::new([SECRET]));
         let clock = clock_of(self.speed);
+        let channels = [("jobs", ""), ("inbox", "user"), ("desk", "agent")].map(|(name, scope)| {
+            let scope = if scope.is_empty() { "tenant" } else { scope };
+            let config = serde_json::json!({ "scope": scope, "max_messages": 100 });
+            (name.to_owned(), serde_json::from_value(config).expect("a channel"))
+        });
+        let operator = OperatorConfig { channels: channels.into(), ..OperatorConfig::default() };
+        let layers = Layers::new(operator, Arc::default(), DefinitionsConfig::default()).0;
+        let channels = Channels::new(ChannelParts {
+            layers: layers.clone(),
+            logs: memory.clone(),
+            values: memory.clone(),
+            backlog: Arc::new(FakeBacklog(memory.clone())),
+            clock: clock.clone(),
+            entropy: Arc::new(Zeros),
+            redactor: redactor.clone(),
+        });
         let runtime = RuntimeDefinitions::new(RuntimeParts {
-            layers: Layers::new(OperatorConfig::default(), Arc::default(), DefinitionsConfig::default()).0,
+            layers,
             values: memory.clone(),
             check: Arc::new(NoCheck),
-            channels: None,
+            channels: Some(channels.clone()),
             clock: clock.clone(),
             redactor: redactor.clone(),
         });
         App::new(Parts {
+            goals: Goals {
+                host: Arc::new(NoGoals::default()),
+                questions: Arc::new(Questions {
+                    values: memory.clone(),
+                    clock: clock.clone(),
+                    entropy: Arc::new(Zeros),
+                    redactor: redactor.clone(),
+                }),
+            },
             memory: Memory::new(MemoryParts {
                 config: MemoryConfig::default(),
                 values: memory.clone(),
@@ -315,21 +342,7 @@ impl Setup {
                 entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),
             }),
-            channels: Channels::new(ChannelParts {
-                config: [("jobs", ""), ("inbox", "user"), ("desk", "agent")]
-                    .map(|(name, scope)| {
-                        let scope = if scope.is_empty() { "tenant" } else { scope };
-                        let config = serde_json::json!({ "scope": scope, "max_messages": 100 });
-                        (name.to_owned(), serde_json::from_value(config).expect("a channel"))
-                    })
-                    .into(),
-                logs: memory.clone(),
-                values: memory.clone(),
-                backlog: Arc::new(FakeBacklog(memory.clone())),
-                clock: clock.clone(),
-                entropy: Arc::new(Zeros),
-                redactor: redactor.clone(),
-            }),
+            channels,
             runtime: runtime.clone(),
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),

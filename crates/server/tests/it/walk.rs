@@ -37,14 +37,17 @@ async fn routes(server: &Server) -> Vec<Route> {
     let skill = json!({"kind": "skill", "name": "notes/one.md", "source": source}).to_string();
     let answer = server.send(Method::Post, "/v1/definitions", &[ANN], Some(skill.as_bytes())).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
+    let goal = server.send(Method::Post, "/v1/goals", &[ANN], Some(br#"{"goal": "done"}"#)).await;
+    let goal = goal.body["run_id"].as_str().expect("a goal").to_owned();
     let mut routes = Vec::new();
     for served in server.app.operations().iter() {
         let entry = served.entry();
         let schema = (entry.input)(&mut SchemaGenerator::default()).to_value();
         for route in entry.card.routes() {
+            let is_of_goals = ["/v1/goals/", "/v1/worktrees/"].iter().any(|start| route.path.starts_with(start));
             let path = route
                 .path
-                .replace("{run_id}", &run.to_string())
+                .replace("{run_id}", &if is_of_goals { goal.clone() } else { run.to_string() })
                 .replace("{agent_id}", "mine")
                 .replace("{user_id}", "ann")
                 .replace("{batch_id}", &batch)

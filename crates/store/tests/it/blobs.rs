@@ -4,6 +4,7 @@ use drawloom_contract::{
     journal::RunReader as _,
     message::Segment,
     record::{Accepted, Body, CallDone},
+    usage::Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -32,7 +33,8 @@ async fn large_texts_come_back_wherever_they_stand() {
         segments: vec![Segment::user(text.clone()), Segment::user("short"), Segment::user(large(9))],
         ..accepted(1)
     };
-    let result = CallDone { call: 3, text: text.clone(), is_error: false, in_doubt: false, cost: None };
+    let result =
+        CallDone { call: 3, text: text.clone(), is_error: false, in_doubt: false, cost: None, usage: Usage::default() };
     let bodies =
         [Body::Accepted(Box::new(first.clone())), Body::CallDone(result), turn_done(1, &text), turn_done(2, "end")];
     bench.append(begin(first, bodies[1..3].to_vec())).await;

@@ -30,7 +30,8 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
     assert_eq!(volumes.mode("shelf"), Some(Mode::ReadOnly));
     let section = |name: &str| config.get(name).cloned().unwrap_or_else(|| json!({}));
     let inputs = Inputs {
-        executors: &["model".to_owned(), "steps".to_owned()],
+        executors: &["model".to_owned(), "steps".to_owned(), "cli".to_owned()],
+        backends: &BTreeMap::from([("cli".to_owned(), vec!["claude_code".to_owned(), "codex".to_owned()])]),
         agents: &serde_json::from_value(section("agents")).expect("agents"),
         defaults: &serde_json::from_value(section("defaults")).expect("defaults"),
         models: &serde_json::from_value(section("models")).expect("models"),
@@ -406,4 +407,29 @@ fn a_skill_gate_without_its_tool_and_the_reverse_are_warnings() {
         "agent a sets `skills` but does not list the tool Skill, so it cannot load skills"
     );
     assert_eq!(said(agent(&["Skill"], &["weave", "dye*"]))[0], "no skill matches \"dye*\"");
+}
+
+#[test]
+fn an_agent_on_a_coding_cli_names_the_cli_and_perhaps_a_model_of_it() {
+    let agent = |agent: Value| json!({ "agents": { "a": agent } });
+    let definition = one(agent(json!({ "executor": "cli", "provider": "codex", "model": "gpt-5" })));
+    assert_eq!((definition.provider.as_str(), definition.model.as_str()), ("codex", "gpt-5"));
+    let definition = one(agent(json!({ "executor": "cli", "provider": "claude_code" })));
+    assert_eq!((definition.provider.as_str(), definition.model.as_str()), ("claude_code", ""));
+    let said = |config: Value| resolve(agent(config)).expect_err("a mistake");
+    assert_eq!(
+        said(json!({ "executor": "cli", "provider": "claude-code" })),
+        ["agents.a.provider: unknown provider \"claude-code\" of the executor \"cli\" (did you mean \"claude_code\"?)"]
+    );
+    assert_eq!(
+        said(json!({ "executor": "cli", "provider": "script" })),
+        ["agents.a.provider: unknown provider \"script\" of the executor \"cli\" (known: claude_code, codex)"]
+    );
+    assert_eq!(
+        said(json!({ "executor": "cli", "tier": "middle" })),
+        [
+            "agents.a.tier: the executor \"cli\" has no tiers, so `tier` has no effect (remove `tier`; set `model` to the name that the CLI knows)",
+            "agents.a: the executor \"cli\" needs `provider` (add `provider`, one of: claude_code, codex)"
+        ]
+    );
 }

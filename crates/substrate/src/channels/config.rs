@@ -1,4 +1,4 @@
-//! The config section `channels`, which is also what a channel made at runtime is stored as.
+//! The config section `channels`, which is also what a channel made at runtime has as its source.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,13 @@ use drawloom_contract::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     error::ChannelError,
     place::{MOST_NAME, check_name},
 };
-use crate::problem::Problem;
+use crate::{definitions::without_defaults, problem::Problem};
 
 /// Maximum messages that a channel can keep.
 pub const MOST_MESSAGES: u64 = 1_000_000;
@@ -28,6 +29,9 @@ pub(super) const MOST_LEASE_MS: u64 = 86_400_000;
 /// Maximum deliveries of a message to a group.
 pub(super) const MOST_ATTEMPTS: u32 = 1_000;
 
+/// Maximum characters of a channel's description.
+pub(super) const MOST_DESCRIPTION: usize = 4_096;
+
 /// What the name of a dead-letter channel ends with, unless it is given.
 const DEAD: &str = ".dead";
 
@@ -37,6 +41,7 @@ const DEAD: &str = ".dead";
 #[schemars(extend("x-not-built" = ["publisher", "period"]))]
 pub struct ChannelConfig {
     /// What it is for. Shown to users, and to models that can use it.
+    #[schemars(length(max = MOST_DESCRIPTION))]
     pub description: String,
     /// Who shares its messages: `agent`, `user` or `tenant` (also `global`).
     pub scope: ChannelScope,
@@ -88,45 +93,61 @@ impl ChannelConfig {
         self
     }
 
+    /// The settings that differ from the defaults, without aliases: the source of a definition.
+    pub fn source(&self) -> Value {
+        without_defaults(&self.clone().plain())
+    }
+
+    /// The digest of the source.
     pub fn digest(&self) -> Digest {
-        Digest::of(&serde_json::to_vec(self).expect("a channel has only text keys"))
+        Digest::of(self.source().to_string().as_bytes())
     }
 
     /// The dead-letter channel of a channel of this name.
-    pub(super) fn dead_letter_of(&self, name: &str) -> String {
+    pub(crate) fn dead_letter_of(&self, name: &str) -> String {
         self.dead_letter.clone().unwrap_or_else(|| format!("{name}{DEAD}"))
     }
 
-    /// Checks what the schema of the config and of requests checks too, and what it cannot.
-    pub(super) fn check(&self, name: &str) -> Result<(), ChannelError> {
-        check_name(name)?;
-        if self.dead_letter.is_none() && name.len() + DEAD.len() > MOST_NAME {
-            let problem = "with `.dead` it is longer than 128 characters; use at most 123, or set dead_letter";
-            return Err(ChannelError::BadName { what: "channel", name: name.to_owned(), problem });
+    /// The first mistake, as an error.
+    pub(crate) fn check(&self, name: &str) -> Result<(), ChannelError> {
+        self.mistakes(name).into_iter().next().map_or(Ok(()), |(_, mistake)| Err(mistake))
+    }
+
+    /// Every mistake with its field: what the schema of the config and of requests checks too, and what it cannot.
+    pub(crate) fn mistakes(&self, name: &str) -> Vec<(&'static str, ChannelError)> {
+        let mut found = Vec::new();
+        match check_name(name) {
+            Err(error) => found.push(("name", error)),
+            Ok(()) if self.dead_letter.is_none() && name.len() + DEAD.len() > MOST_NAME => {
+                let problem = "with `.dead` it is longer than 128 characters; use at most 123, or set dead_letter";
+                found.push(("name", ChannelError::BadName { what: "channel", name: name.to_owned(), problem }));
+            }
+            Ok(()) => {}
         }
-        if let Some(dead) = &self.dead_letter {
-            check_name(dead)?;
-            if dead == name {
+        match &self.dead_letter {
+            Some(dead) if dead == name => {
                 let problem = "a channel cannot be its own dead-letter channel";
-                return Err(ChannelError::BadName { what: "dead_letter", name: dead.clone(), problem });
+                let error = ChannelError::BadName { what: "dead_letter", name: dead.clone(), problem };
+                found.push(("dead_letter", error));
             }
+            Some(dead) => found.extend(check_name(dead).err().map(|error| ("dead_letter", error))),
+            None => {}
         }
-        let beyond = |field, value: u64, least, most| Err(ChannelError::OutOfRange { field, value, least, most });
-        match self {
-            Self { max_messages: value, .. } if !(1..=MOST_MESSAGES).contains(value) => {
-                beyond("max_messages", *value, 1, MOST_MESSAGES)
+        let mut within = |field, value: u64, least, most| {
+            if !(least..=most).contains(&value) {
+                found.push((field, ChannelError::OutOfRange { field, value, least, most }));
             }
-            Self { default_ttl: Some(value), .. } if !(1..=MOST_TTL).contains(value) => {
-                beyond("default_ttl", *value, 1, MOST_TTL)
-            }
-            Self { lease_ms: value, .. } if !(LEAST_LEASE_MS..=MOST_LEASE_MS).contains(value) => {
-                beyond("lease_ms", *value, LEAST_LEASE_MS, MOST_LEASE_MS)
-            }
-            Self { max_attempts: value, .. } if !(1..=MOST_ATTEMPTS).contains(value) => {
-                beyond("max_attempts", u64::from(*value), 1, u64::from(MOST_ATTEMPTS))
-            }
-            _ => Ok(()),
+        };
+        within("max_messages", self.max_messages, 1, MOST_MESSAGES);
+        within("default_ttl", self.default_ttl.unwrap_or(1), 1, MOST_TTL);
+        within("lease_ms", self.lease_ms, LEAST_LEASE_MS, MOST_LEASE_MS);
+        within("max_attempts", self.max_attempts.into(), 1, MOST_ATTEMPTS.into());
+        let description = self.description.chars().count();
+        if description > MOST_DESCRIPTION {
+            let (value, most) = (description as u64, MOST_DESCRIPTION as u64);
+            found.push(("description", ChannelError::TooLong { field: "description", value, most }));
         }
+        found
     }
 }
 

@@ -103,8 +103,13 @@ impl Channels {
         Ok(names.into_iter().collect())
     }
 
+    /// Whether a name has messages, cursors or groups.
+    pub(crate) async fn has_contents(&self, tenant: &Tenant, name: &str) -> Result<bool, ChannelError> {
+        Ok(!self.names_of(tenant, name, None).await?.is_empty())
+    }
+
     /// Removes all messages, cursors and groups of a name.
-    pub(super) async fn remove_contents(
+    pub(crate) async fn remove_contents(
         &self,
         tenant: &Tenant,
         name: &str,

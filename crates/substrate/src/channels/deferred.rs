@@ -90,8 +90,14 @@ impl Channels {
         let now = self.parts.clock.wall();
         let Some(kept) = self.parts.values.find_value(key, now).await? else { return Ok(()) };
         let name = kept.value["channel"].as_str().unwrap_or_default().to_owned();
-        match self.find(&key.tenant, &name) {
-            Some(channel) => {
+        let table = self.table(&key.tenant);
+        // A channel without an active version keeps what it has; its next version says how much.
+        let keep = match table.find(&name) {
+            Some(channel) => Some(Some(channel.config.max_messages)),
+            None => table.is_inactive(&name).then_some(None),
+        };
+        match keep {
+            Some(keep) => {
                 let message = NewMessage {
                     id: kept.value["id"].as_str().unwrap_or_default().to_owned(),
                     at: now,
@@ -100,7 +106,6 @@ impl Channels {
                 let log = LogKey { tenant: key.tenant.clone(), space: CHANNELS, name: key.owner.clone() };
                 let name_of_change = format!("{} {}", key.owner, key.key);
                 let once = Self::own_key(&key.tenant, "deliver", &name_of_change, now, &self.parts.redactor);
-                let keep = Some(channel.config.max_messages);
                 let change = LogChange::Append { log, messages: vec![message], since: 0, keep };
                 let dropped = self.parts.logs.change_log(change, Some(once)).await?.result.dropped;
                 if dropped > 0 {

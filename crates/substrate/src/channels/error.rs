@@ -18,6 +18,8 @@ pub enum ChannelError {
     BadName { what: &'static str, name: String, problem: &'static str },
     #[error("{field} must be {least} to {most}, not {value}")]
     OutOfRange { field: &'static str, value: u64, least: u64, most: u64 },
+    #[error("{field} has {value} characters; the limit is {most}")]
+    TooLong { field: &'static str, value: u64, most: u64 },
     #[error("{0}")]
     Scope(String),
     #[error("{0}")]
@@ -53,6 +55,7 @@ impl Explain for ChannelError {
             Self::NotDeclared { .. } => FailureKind::NotFound,
             Self::BadName { .. }
             | Self::OutOfRange { .. }
+            | Self::TooLong { .. }
             | Self::Scope(_)
             | Self::TooMany(_)
             | Self::Twice(_)
@@ -71,7 +74,7 @@ impl Explain for ChannelError {
         match self {
             Self::NotDeclared { .. } => "channel_not_declared",
             Self::BadName { .. } => "channel_name_invalid",
-            Self::OutOfRange { .. } => "channel_setting_invalid",
+            Self::OutOfRange { .. } | Self::TooLong { .. } => "channel_setting_invalid",
             Self::Scope(_) => "channel_scope_invalid",
             Self::Refused(refusal) => refusal.code(),
             Self::Immutable(_) => "channel_yaml_immutable",
@@ -95,7 +98,9 @@ impl Explain for ChannelError {
             Self::Immutable(_) => {
                 Some("change the config file and restart the server; purge_channel works at any time".into())
             }
-            Self::NameInUse(_) => Some("use update_channel, or another name".into()),
+            Self::NameInUse(_) => {
+                Some("use update_channel, create_definition for a new version, or another name".into())
+            }
             Self::TooLarge { .. } => Some("store it in memory or as an artifact, and publish its key".into()),
             Self::TooMany(_) => Some("split them over several requests".into()),
             Self::Twice(_) => Some("name each channel once".into()),
@@ -110,7 +115,11 @@ impl Explain for ChannelError {
             ),
             Self::Change(error) => error.hint(),
             Self::Store(error) => error.hint(),
-            Self::BadName { .. } | Self::OutOfRange { .. } | Self::Scope(_) | Self::BadFields(_) => None,
+            Self::BadName { .. }
+            | Self::OutOfRange { .. }
+            | Self::TooLong { .. }
+            | Self::Scope(_)
+            | Self::BadFields(_) => None,
         }
     }
 }

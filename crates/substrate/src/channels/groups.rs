@@ -22,7 +22,7 @@ use super::{
     Subscribe, TRIES, Taken,
     config::{LEAST_LEASE_MS, MOST_LEASE_MS},
     group::{Flight, Group, Lease, MOST_IN_FLIGHT, Settle, Settled, Take},
-    place::check_consumer,
+    place::{GROUP, check_consumer},
     read::{TRIM, shown},
     rules::{Envelope, missed, show_cursor},
 };
@@ -53,13 +53,7 @@ impl Channels {
                 let max_attempts = channel.dead_letter().map(|_| channel.config.max_attempts);
                 record.over(max_attempts, |flight| is_over(seen, flight, now))
             };
-            let mut gone = Vec::new();
-            for flight in dead.iter().take(MOST_PAGE as usize) {
-                if let Some((message, envelope)) = self.message(place, flight.sequence, wall).await? {
-                    self.bury(channel, place, group, flight, &message, envelope, wall).await?;
-                }
-                gone.push(flight.sequence);
-            }
+            let mut gone = self.bury_some(channel, place, group, &dead, wall).await?;
             let (mut delivered, mut size) = (Vec::new(), 0);
             let mut lost = 0;
             for flight in again.iter().take(most) {
@@ -218,6 +212,81 @@ impl Channels {
             }
         }
         Err(ChannelError::Busy(channel.name.clone()))
+    }
+
+    /// Moves messages whose attempts are used up to the dead-letter channels, of all groups that have messages in flight.
+    pub(super) async fn bury_all(&self) -> Result<(), ChannelError> {
+        let keys: Vec<ValueKey> = self.leases().keys().cloned().collect();
+        for key in &keys {
+            let place = Place::named(key.tenant.clone(), &key.owner);
+            let (Some(place), Some(group)) = (place, key.key.strip_prefix(GROUP)) else { continue };
+            match self.find(place.tenant(), place.channel()) {
+                Some(channel) => self.bury_over(&channel, &place, group, key).await?,
+                // Deleted with its groups, or without an active version.
+                None => self.know_group(key).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for one group.
+    async fn bury_over(
+        &self,
+        channel: &Channel,
+        place: &Place,
+        group: &str,
+        key: &ValueKey,
+    ) -> Result<(), ChannelError> {
+        let Some(max_attempts) = channel.dead_letter().map(|_| channel.config.max_attempts) else { return Ok(()) };
+        let _alone = self.lock(key).await;
+        for _ in 0..TRIES {
+            let (now, wall) = (self.parts.clock.now(), self.parts.clock.wall());
+            let (record, revision) = self.group(key, wall).await?;
+            let (_, dead) = {
+                let mut leases = self.leases();
+                let seen = seen_of(&mut leases, key, &record, now);
+                record.over(Some(max_attempts), |flight| is_over(seen, flight, now))
+            };
+            if dead.is_empty() {
+                return Ok(());
+            }
+            let gone = self.bury_some(channel, place, group, &dead, wall).await?;
+            let (next, _) = record.take(&Take { gone: &gone, ..Take::default() });
+            let change = self.group_change(key, &next, revision, wall);
+            match self.parts.values.change(vec![change], None).await {
+                Ok(_) | Err(ChangeError::Stale { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // The rest comes with the next sweep.
+        Ok(())
+    }
+
+    /// Notes the leases of a group, so that they are counted from now on.
+    pub(super) async fn know_group(&self, key: &ValueKey) -> Result<(), ChannelError> {
+        let _alone = self.lock(key).await;
+        let (record, _) = self.group(key, self.parts.clock.wall()).await?;
+        seen_of(&mut self.leases(), key, &record, self.parts.clock.now());
+        Ok(())
+    }
+
+    /// Buries the first of `dead`, and says which leave the group.
+    async fn bury_some(
+        &self,
+        channel: &Channel,
+        place: &Place,
+        group: &str,
+        dead: &[Flight],
+        now: Timestamp,
+    ) -> Result<Vec<u64>, ChannelError> {
+        let mut gone = Vec::new();
+        for flight in dead.iter().take(MOST_PAGE as usize) {
+            if let Some((message, envelope)) = self.message(place, flight.sequence, now).await? {
+                self.bury(channel, place, group, flight, &message, envelope, now).await?;
+            }
+            gone.push(flight.sequence);
+        }
+        Ok(gone)
     }
 
     /// What to wait for when a group has nothing to deliver.

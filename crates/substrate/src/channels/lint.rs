@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use drawloom_contract::definition::{Definition, matches};
+use drawloom_contract::{
+    definition::{Definition, matches},
+    suggest::closest,
+};
 
 use super::{ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE, rules::MOST_WAIT_MS, tool::NAME};
 use crate::lint::Weight;
@@ -19,11 +22,14 @@ pub(crate) fn findings(definition: &Definition, channels: &BTreeMap<String, Chan
     for (gate, pattern) in gates.iter().flat_map(|(gate, names)| names.iter().map(move |name| (gate, name))) {
         let is_known = channels.keys().any(|channel| matches(pattern, channel)) || dead(pattern) || named(pattern);
         if !is_known {
+            let is_name = !pattern.ends_with('*');
+            let similar = closest(pattern, channels.keys().map(String::as_str).filter(|_| is_name));
+            let guess = similar.map(|similar| format!("did you mean {similar:?}? Or ")).unwrap_or_default();
             found.push((
                 Weight::Warning,
                 format!(
                     "`{gate}` of agent {name} names {pattern:?}, but no such channel is known: until it is created, \
-                     calls that use it fail (add it under `channels`, or use create_channel)"
+                     calls that use it fail ({guess}add it under `channels`, or use create_channel)"
                 ),
             ));
         }
@@ -65,4 +71,23 @@ fn wait_ms_in(text: &str) -> Vec<u64> {
         digits.replace('_', "").parse().ok()
     };
     text.split("wait_ms").skip(1).filter_map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_channel_is_told_with_a_similar_name() {
+        let channels = BTreeMap::from([("questions".to_owned(), ChannelConfig::default())]);
+        let mut agent = drawloom_testkit::definition("a", "script", "m");
+        let found =
+            |agent: &Definition| findings(agent, &channels).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+        agent.gates.insert(PUBLISH_GATE.into(), vec!["quetsions".into()]);
+        assert!(found(&agent)[0].contains("(did you mean \"questions\"? Or add it under"), "{:?}", found(&agent));
+        agent.gates.insert(PUBLISH_GATE.into(), vec!["other".into(), "quetsion*".into()]);
+        assert!(found(&agent).iter().all(|text| text.contains("(add it under")), "{:?}", found(&agent));
+        agent.gates.insert(PUBLISH_GATE.into(), vec!["quest*".into(), "questions.dead".into()]);
+        assert_eq!(found(&agent), [""; 0]);
+    }
 }

@@ -17,9 +17,6 @@ pub(super) const CHANNELS: Space = Space::of("channels");
 /// Messages that wait for their time.
 pub(super) const DEFERRED: Space = Space::of("channels_deferred");
 
-/// Channels made at runtime.
-pub(super) const DEFINITIONS: Space = Space::of("channels_defined");
-
 /// Maximum characters of a channel's name.
 pub(super) const MOST_NAME: usize = 128;
 
@@ -48,6 +45,18 @@ pub struct Place {
 impl Place {
     pub fn new(tenant: Tenant, channel: &str, owner: ChannelOwner) -> Self {
         Self { tenant, channel: channel.to_owned(), owner }
+    }
+
+    /// The place that has this name.
+    pub(super) fn named(tenant: Tenant, name: &str) -> Option<Self> {
+        let (channel, owner) = name.split_once(':')?;
+        let owner = match owner.split_once('/') {
+            None => ChannelOwner::Tenant,
+            Some(("agent", agent)) => ChannelOwner::Agent(agent.parse().ok()?),
+            Some(("user", user)) => ChannelOwner::User(user.parse().ok()?),
+            Some(_) => return None,
+        };
+        Some(Self::new(tenant, channel, owner))
     }
 
     /// What a channel of this scope means for a call.
@@ -120,7 +129,7 @@ pub(super) fn range_of(tenant: &Tenant, space: Space, name: &str) -> Range {
 }
 
 /// Checks the name of a channel.
-pub(super) fn check_name(name: &str) -> Result<(), ChannelError> {
+pub(crate) fn check_name(name: &str) -> Result<(), ChannelError> {
     let refuse =
         |problem| Err(ChannelError::BadName { what: "channel", name: name.chars().take(MOST_NAME).collect(), problem });
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '/' | '-');
@@ -149,7 +158,11 @@ mod tests {
 
     #[test]
     fn no_two_places_have_one_name() {
-        let place = |channel, owner| Place::new(Tenant::default_tenant(), channel, owner).name();
+        let place = |channel, owner| {
+            let place = Place::new(Tenant::default_tenant(), channel, owner);
+            assert_eq!(Place::named(Tenant::default_tenant(), &place.name()), Some(place.clone()));
+            place.name()
+        };
         let agent = |name: &str| ChannelOwner::Agent(name.parse().expect("a name"));
         let user = |name: &str| ChannelOwner::User(name.parse().expect("a user"));
         let names = [

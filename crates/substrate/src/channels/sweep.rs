@@ -1,10 +1,18 @@
-//! Removes expired messages from the beginning of logs. Readers never see them; this frees their place.
+//! Removes expired messages from the beginning of logs. Readers never see them; this frees their place. Messages of groups whose attempts
+//! are used up go to the dead-letter channels, also when no member comes for more.
 
 use std::{sync::Arc, time::Duration};
 
-use drawloom_contract::log::{LogChange, LogKey};
+use drawloom_contract::{
+    log::{LogChange, LogKey},
+    values::{Range, ValueKey, Within},
+};
 
-use super::{ChannelError, Channels, LogsAsked, place::CHANNELS, rules::Envelope};
+use super::{
+    ChannelError, Channels, LogsAsked,
+    place::{CHANNELS, GROUP},
+    rules::Envelope,
+};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(60);
@@ -15,12 +23,40 @@ const PAGE: u32 = 256;
 impl Channels {
     /// Sweeps once a minute, for ever.
     pub async fn sweep_expired(self: Arc<Self>) {
+        let mut is_known = false;
         loop {
+            if !is_known {
+                is_known = match self.know_groups().await {
+                    Ok(()) => true,
+                    Err(error) => {
+                        tracing::warn!(%error, "consumer groups could not be read; it is tried again");
+                        false
+                    }
+                };
+            }
             self.parts.clock.sleep_until(self.parts.clock.now().after(EVERY)).await;
             match self.sweep().await {
                 Ok(0) => {}
                 Ok(messages) => tracing::debug!(messages, "expired messages were removed"),
                 Err(error) => tracing::warn!(%error, "expired messages could not be removed; it is tried again"),
+            }
+            if let Err(error) = self.bury_all().await {
+                tracing::warn!(%error, "dead letters could not be moved; it is tried again");
+            }
+        }
+    }
+
+    /// Begins to count the leases of all groups that an earlier process left. Those of this process are known already.
+    pub(super) async fn know_groups(&self) -> Result<(), ChannelError> {
+        let (range, mut after) = (Range { space: CHANNELS, within: Within::Space }, None::<ValueKey>);
+        loop {
+            let page = self.parts.values.list_values(&range, after.as_ref(), PAGE, self.parts.clock.wall()).await?;
+            for (key, _) in page.iter().filter(|(key, _)| key.key.starts_with(GROUP)) {
+                self.know_group(key).await?;
+            }
+            match page.into_iter().next_back() {
+                Some((last, _)) => after = Some(last),
+                None => return Ok(()),
             }
         }
     }

@@ -4,6 +4,7 @@ mod groups;
 mod limits;
 mod table;
 mod tool;
+mod versions;
 mod waiting;
 
 use std::{
@@ -15,11 +16,19 @@ use drawloom_contract::{
     caller::{Caller, Proof},
     failure::Explain as _,
     time::NoEntropy,
+    values::{Range, Within},
 };
 use drawloom_testkit::Memory as Fake;
 use serde_json::json;
 
 use super::*;
+use crate::{
+    OperatorConfig,
+    definitions::{
+        By as Maker, DefinitionError, DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck,
+        SourceProblem,
+    },
+};
 
 const SECRET: &str = "hunter2-hunter2";
 
@@ -86,15 +95,27 @@ impl Backlog for FakeBacklog {
     }
 }
 
+/// Lets every source through: the validator has its own tests.
+struct NoCheck;
+
+impl SourceCheck for NoCheck {
+    fn check(&self, _: drawloom_contract::definition::DefinitionKind, _: &mut Value) -> Vec<SourceProblem> {
+        Vec::new()
+    }
+}
+
 pub(super) struct Setup {
     channels: Arc<Channels>,
+    definitions: Arc<RuntimeDefinitions>,
     store: Arc<Fake>,
     clock: Arc<SetClock>,
 }
 
 fn parts(store: &Arc<Fake>, clock: &Arc<SetClock>, config: Value) -> ChannelParts {
+    let channels = serde_json::from_value(config).expect("channels");
+    let operator = OperatorConfig { channels, ..OperatorConfig::default() };
     ChannelParts {
-        config: serde_json::from_value(config).expect("channels"),
+        layers: Layers::new(operator, Arc::default(), DefinitionsConfig::default()).0,
         logs: store.clone(),
         values: store.clone(),
         backlog: Arc::new(FakeBacklog(store.clone())),
@@ -106,15 +127,46 @@ fn parts(store: &Arc<Fake>, clock: &Arc<SetClock>, config: Value) -> ChannelPart
 
 fn setup(config: Value) -> Setup {
     let (store, clock) = (Arc::<Fake>::default(), Arc::<SetClock>::default());
-    Setup { channels: Channels::new(parts(&store, &clock, config)), store, clock }
+    Setup::of(Channels::new(parts(&store, &clock, config)), store, clock)
 }
 
 impl Setup {
+    fn of(channels: Arc<Channels>, store: Arc<Fake>, clock: Arc<SetClock>) -> Self {
+        let definitions = RuntimeDefinitions::new(RuntimeParts {
+            layers: channels.parts.layers.clone(),
+            values: store.clone(),
+            check: Arc::new(NoCheck),
+            channels: Some(channels.clone()),
+            clock: clock.clone(),
+            redactor: channels.parts.redactor.clone(),
+        });
+        Self { channels, definitions, store, clock }
+    }
+
+    async fn create(&self, name: &str, config: ChannelConfig, by: &By<'_>) -> Result<Value, DefinitionError> {
+        self.definitions.create_channel(name, config, &maker(by)).await
+    }
+
+    async fn update(
+        &self,
+        name: &str,
+        change: impl Fn(&mut ChannelConfig) + Send + Sync,
+        by: &By<'_>,
+    ) -> Result<Value, DefinitionError> {
+        self.definitions.update_channel(name, change, &maker(by)).await
+    }
+
+    async fn delete(&self, name: &str, by: &By<'_>) -> Result<Value, DefinitionError> {
+        self.definitions.delete_channel(name, &maker(by)).await
+    }
+
     /// The same store after a restart.
     async fn restarted(&self, config: Value) -> Self {
         let channels = Channels::new(parts(&self.store, &self.clock, config));
-        channels.load().await.expect("a store");
-        Self { channels, store: self.store.clone(), clock: self.clock.clone() }
+        let it = Self::of(channels, self.store.clone(), self.clock.clone());
+        it.definitions.adopt_older().await.expect("a store");
+        it.definitions.load().await.expect("a store");
+        it
     }
 
     fn place(&self, name: &str) -> (Arc<Channel>, Place) {
@@ -162,6 +214,14 @@ pub(super) fn ask(max_messages: u32) -> Subscribe {
 
 pub(super) fn caller(user: &str) -> Caller {
     Caller { subject: user.parse().expect("a user"), ..Caller::open(Proof::Open) }
+}
+
+/// The same for changes of definitions.
+fn maker<'a>(by: &By<'a>) -> Maker<'a> {
+    match by {
+        By::Request { caller, key, .. } => Maker::Request { caller, key: key.clone() },
+        By::Call(_) => panic!("no agent makes channels here"),
+    }
 }
 
 /// A request without a key, or with this one.
@@ -388,20 +448,20 @@ async fn a_crash_between_delivery_and_removal_publishes_nothing_twice() {
 async fn a_channel_made_at_runtime_is_used_at_once_and_after_a_restart() {
     let it = setup(json!({ "fixed": {} }));
     let ann = caller("ann");
-    let made = it.channels.create("ch1", ChannelConfig::default(), &by(&ann, Some("k"))).await.expect("made");
+    let made = it.create("ch1", ChannelConfig::default(), &by(&ann, Some("k"))).await.expect("made");
     assert_eq!((&made["version"], &made["source"]), (&json!(1), &json!("runtime")));
     it.publish("ch1", json!(1)).await;
-    let repeated = it.channels.create("ch1", ChannelConfig::default(), &by(&ann, Some("k"))).await;
+    let repeated = it.create("ch1", ChannelConfig::default(), &by(&ann, Some("k"))).await;
     assert_eq!(repeated, Ok(made), "a repeat makes nothing and keeps the messages");
-    let taken = it.channels.create("ch1", ChannelConfig::default(), &by(&ann, None)).await.expect_err("taken");
+    let taken = it.create("ch1", ChannelConfig::default(), &by(&ann, None)).await.expect_err("taken");
     assert_eq!(taken.code(), "channel_name_in_use");
-    let fixed = it.channels.create("fixed", ChannelConfig::default(), &by(&ann, None)).await.expect_err("declared");
+    let fixed = it.create("fixed", ChannelConfig::default(), &by(&ann, None)).await.expect_err("declared");
     assert_eq!(fixed.code(), "channel_name_in_use");
-    let updated = it.channels.update("ch1", |config| config.max_messages = 2, &by(&ann, None)).await.expect("changed");
+    let updated = it.update("ch1", |config| config.max_messages = 2, &by(&ann, None)).await.expect("changed");
     assert_eq!((&updated["version"], &updated["max_messages"]), (&json!(2), &json!(2)));
     for refused in [
-        it.channels.update("fixed", |config| config.max_messages = 2, &by(&ann, None)).await,
-        it.channels.delete("fixed", &by(&ann, None)).await,
+        it.update("fixed", |config| config.max_messages = 2, &by(&ann, None)).await,
+        it.delete("fixed", &by(&ann, None)).await,
     ] {
         assert_eq!(refused.expect_err("of the config").code(), "channel_yaml_immutable");
     }
@@ -426,12 +486,12 @@ async fn a_purge_keeps_cursors_and_a_channel_that_is_made_again_is_empty() {
     assert_eq!((&purged["purged"], &purged["deferred"]), (&json!(3), &json!(1)));
     assert_eq!(it.publish("fixed", json!(4)).await["cursor"], "cur_4", "sequences go on");
     assert_eq!(it.values("fixed").await, [4]);
-    it.channels.create("ch", ChannelConfig::default(), &by(&ann, None)).await.expect("made");
+    it.create("ch", ChannelConfig::default(), &by(&ann, None)).await.expect("made");
     it.publish("ch", json!("old")).await;
     assert_eq!(it.channels.count(&Tenant::default_tenant(), "ch").await.expect("a store").messages, 1);
-    it.channels.delete("ch", &by(&ann, None)).await.expect("deleted");
+    it.delete("ch", &by(&ann, None)).await.expect("deleted");
     assert_eq!(it.channels.find(&Tenant::default_tenant(), "ch"), None);
-    it.channels.create("ch", ChannelConfig::default(), &by(&ann, None)).await.expect("made again");
+    it.create("ch", ChannelConfig::default(), &by(&ann, None)).await.expect("made again");
     assert_eq!(it.values("ch").await, Vec::<Value>::new());
 }
 
@@ -448,7 +508,7 @@ async fn every_limit_of_a_message_is_refused_with_its_number() {
     let masked = it.publish("jobs", json!(format!("the key is {SECRET}"))).await;
     assert!(masked["warnings"][0].as_str().is_some_and(|text| text.contains("secret")), "{masked}");
     let config = ChannelConfig { max_messages: MOST_MESSAGES + 1, ..ChannelConfig::default() };
-    let refused = it.channels.create("big", config, &by(&ann, None)).await.expect_err("too many");
+    let refused = it.create("big", config, &by(&ann, None)).await.expect_err("too many");
     assert_eq!(refused.code(), "channel_setting_invalid");
     let names: Vec<String> = (0..=MOST_CHANNELS).map(|number| format!("c{number}")).collect();
     assert_eq!(check_names(&names).expect_err("too many").code(), "too_long");

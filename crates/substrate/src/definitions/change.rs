@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use super::{
     By, DefinitionError, Examined, MOST_SOURCE_BYTES, RuntimeDefinitions, SourceProblem, agent,
     ceiling::Ceiling,
-    rules, shown_finding,
-    source::{canonical, merge, plain_agent, shown},
+    channel, rules, shown_finding,
+    source::{canonical, merge, plain_agent, readable, shown},
     version::{CONFIG, parse_reference, version_name},
 };
 use crate::{
     agents::AgentConfig,
+    channels::{ChannelConfig, check_name as check_channel_name},
     hint::did_you_mean,
     skills::{self, SkillSource},
     volumes::{VolumeConfig, VolumeTable},
@@ -34,7 +35,7 @@ pub struct Create {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fork {
     pub kind: DefinitionKind,
-    /// `NAME`, `NAME@VERSION`, or an agent of the config.
+    /// `NAME`, `NAME@VERSION`, or an agent or channel of the config.
     pub from: String,
     /// The name of the new version; that of the old one, when absent.
     pub name: Option<String>,
@@ -83,8 +84,10 @@ impl RuntimeDefinitions {
             return Ok(answer);
         }
         self.check_name(kind, &name)?;
-        // Who describes a version of an agent, and not the agent, means the agent.
-        if let (Some(fields), Some(text), DefinitionKind::Agent) = (source.as_object_mut(), &description, kind) {
+        // Who describes a version of an agent or channel, and not the agent or channel, means that.
+        if let (Some(fields), Some(text), DefinitionKind::Agent | DefinitionKind::Channel) =
+            (source.as_object_mut(), &description, kind)
+        {
             fields.entry("description").or_insert_with(|| text.as_str().into());
         }
         let prepared = self.prepare(kind, &name, source, by).await?;
@@ -152,8 +155,15 @@ impl RuntimeDefinitions {
             let mut answer = shown(kind, &kept, &next);
             let was_active = record.and_then(|record| record.active) == Some(version);
             if retired && was_active {
-                let what =
-                    format!("{name} has no active version now: new runs of it are refused until one is promoted");
+                let what = match kind {
+                    DefinitionKind::Channel => {
+                        "publishing and reading are refused until one is promoted; its messages stay"
+                    }
+                    DefinitionKind::Agent | DefinitionKind::Skill | DefinitionKind::Volume => {
+                        "new runs of it are refused until one is promoted"
+                    }
+                };
+                let what = format!("{name} has no active version now: {what}");
                 answer["warnings"] = json!([what]);
             }
             Ok((next, answer))
@@ -168,9 +178,7 @@ impl RuntimeDefinitions {
         kind: DefinitionKind,
         (name, version): (&str, Option<u32>),
     ) -> Result<(String, Value, String), DefinitionError> {
-        if let (DefinitionKind::Agent, None) = (kind, version)
-            && let Some(source) = self.config_source(name)
-        {
+        if let Some(source) = self.config_source(kind, name).filter(|_| version.is_none()) {
             return Ok((format!("{name}@{CONFIG}"), source, String::new()));
         }
         let record = self.find_record(tenant, kind, name).await?.map(|(_, record)| record);
@@ -185,9 +193,14 @@ impl RuntimeDefinitions {
         Ok((version_name(name, version), kept.source, kept.description))
     }
 
-    /// The source of an agent of the config. Its prompt is written out, because a definition of runtime reads no files.
-    pub(super) fn config_source(&self, name: &str) -> Option<Value> {
+    /// The source of an agent or channel of the config. A prompt is written out, because a definition of runtime reads no files.
+    pub(super) fn config_source(&self, kind: DefinitionKind, name: &str) -> Option<Value> {
         let boot = &self.parts.layers.boot;
+        match kind {
+            DefinitionKind::Agent => {}
+            DefinitionKind::Channel => return boot.config.channels.get(name).map(ChannelConfig::source),
+            DefinitionKind::Skill | DefinitionKind::Volume => return None,
+        }
         let (config, definition) = (boot.config.agents.get(name)?, boot.catalog.get(name)?);
         let system_prompt = Some(definition.system_prompt.clone()).filter(|prompt| !prompt.is_empty());
         let config =
@@ -196,7 +209,7 @@ impl RuntimeDefinitions {
     }
 
     /// Checks a source: its form, its meaning, and that it has no more than its maker may give.
-    async fn prepare(
+    pub(super) async fn prepare(
         &self,
         kind: DefinitionKind,
         name: &str,
@@ -223,12 +236,13 @@ impl RuntimeDefinitions {
             return Err(DefinitionError::TooLarge(bytes));
         }
         let tenant = by.tenant();
-        let problems = self.parts.check.check(kind, &mut source);
+        let mut problems = self.parts.check.check(kind, &mut source);
+        let is_well_formed = problems.is_empty();
         let grant = self.grant(tenant);
         let root = self.parts.layers.boot.ceiling_under(under.as_deref(), &grant);
         let own = by_ceiling(by);
         let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
-        let (source, notes) = match problems.is_empty() && kind == DefinitionKind::Agent {
+        let (source, notes) = match is_well_formed && kind == DefinitionKind::Agent {
             true => {
                 let (volumes, skills) = (self.parts.layers.volumes_of(tenant), self.parts.layers.skills_of(tenant));
                 let inputs = self.parts.layers.boot.config.inputs_with(&volumes, &skills);
@@ -239,9 +253,15 @@ impl RuntimeDefinitions {
         let cleaned = self.parts.redactor.clean(source);
         let is_masked = cleaned.is_masked();
         let source = cleaned.into_inner();
-        let mut examined = match problems.is_empty() {
+        let mut examined = match is_well_formed {
             true => self.examine(tenant, kind, name, &source, &ceilings),
-            false => Examined { problems, ..Examined::default() },
+            false => {
+                // What can be read is examined all the same, so that everything is reported at once.
+                let part = readable(kind, &source, problems.iter().map(|problem| problem.path.as_str()));
+                let known = self.examine(tenant, kind, name, &part, &ceilings);
+                problems.extend(beside(&problems, &part, known.problems));
+                Examined { problems, excess: known.excess, ..Examined::default() }
+            }
         };
         examined.warnings.extend(notes);
         if is_masked {
@@ -271,14 +291,17 @@ impl RuntimeDefinitions {
         match kind {
             DefinitionKind::Agent => {
                 let mut inputs = layers.boot.config.inputs_with(&volumes, &skills);
-                let channels = self.parts.channels.as_ref().map(|channels| channels.configs(tenant));
-                inputs.channels = channels.as_ref().unwrap_or(inputs.channels);
+                let channels = layers.channels_of(tenant).configs();
+                inputs.channels = &channels;
                 let layer = layers.of(tenant);
                 let is_defined = |name: &str| {
                     let key = (DefinitionKind::Agent, name.to_owned());
                     layer.as_ref().is_some_and(|layer| layer.names.contains_key(&key))
                 };
                 examined = agent::examine(&inputs, name, source, ceilings, &is_defined);
+            }
+            DefinitionKind::Channel => {
+                examined = channel::examine(&layers.channels_of(tenant), name, source, ceilings);
             }
             DefinitionKind::Skill => match serde_json::from_value::<SkillSource>(source.clone()) {
                 Ok(skill) => {
@@ -315,7 +338,10 @@ impl RuntimeDefinitions {
     }
 
     /// A name that can be one, and that the config does not have.
-    fn check_name(&self, kind: DefinitionKind, name: &str) -> Result<(), DefinitionError> {
+    pub(super) fn check_name(&self, kind: DefinitionKind, name: &str) -> Result<(), DefinitionError> {
+        if kind == DefinitionKind::Channel {
+            check_channel_name(name)?;
+        }
         let refuse = |problem| Err(DefinitionError::BadName { name: name.chars().take(80).collect(), problem });
         if name.len() > 128 {
             return refuse("it has more than 128 bytes");
@@ -337,6 +363,7 @@ impl RuntimeDefinitions {
         let boot = &self.parts.layers.boot;
         match kind {
             DefinitionKind::Agent => boot.catalog.get(name).is_some(),
+            DefinitionKind::Channel => boot.channels.is_declared(name),
             DefinitionKind::Skill => boot.config.skills.look(name).is_some(),
             DefinitionKind::Volume => boot.config.volumes.mode(name).is_some(),
         }
@@ -366,6 +393,19 @@ impl RuntimeDefinitions {
     }
 }
 
+/// What is wrong in the part of a source that can be read, beside the mistakes of its form. Fields that were left out are not reported as
+/// missing; elements of a list that lost some have no index.
+fn beside(mistakes: &[SourceProblem], part: &Value, found: Vec<SourceProblem>) -> Vec<SourceProblem> {
+    let key = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_owned();
+    let cut: Vec<String> = mistakes.iter().map(|mistake| key(&mistake.path)).collect();
+    let found = found.into_iter().filter(|problem| part.get(key(&problem.path)).is_some());
+    let named = found.map(|problem| match key(&problem.path) {
+        key if cut.contains(&key) => SourceProblem { path: key, ..problem },
+        _ => problem,
+    });
+    named.collect()
+}
+
 /// The ceiling of an agent that calls.
 fn by_ceiling(by: &By<'_>) -> Option<Ceiling> {
     match by {
@@ -374,7 +414,7 @@ fn by_ceiling(by: &By<'_>) -> Option<Ceiling> {
     }
 }
 
-fn refuse(kind: DefinitionKind, name: &str, examined: &Examined) -> Result<(), DefinitionError> {
+pub(super) fn refuse(kind: DefinitionKind, name: &str, examined: &Examined) -> Result<(), DefinitionError> {
     let name = name.to_owned();
     if !examined.problems.is_empty() {
         return Err(DefinitionError::Invalid { kind, name, problems: examined.problems.clone() });

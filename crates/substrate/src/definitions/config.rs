@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::volumes::VolumeParent;
 
-/// Agents, skills and volumes that are defined at runtime.
+/// Agents, channels, skills and volumes that are defined at runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DefinitionsConfig {

@@ -9,6 +9,7 @@ use drawloom_contract::{
 };
 
 use super::{MOST_SOURCE_BYTES, SourceProblem, excess::Excess, rules::Refusal};
+use crate::channels::{ChannelError, MOST_DEFINED};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
@@ -38,6 +39,8 @@ pub enum DefinitionError {
     Busy(String),
     #[error("the stored record of {0} cannot be read")]
     Unreadable(String),
+    #[error("{0}")]
+    Channel(ChannelError),
 }
 
 fn count<T>(list: &[T], what: &str) -> String {
@@ -61,6 +64,7 @@ impl Explain for DefinitionError {
             Self::Store(error) => error.kind(),
             Self::Busy(_) => FailureKind::Unavailable,
             Self::Unreadable(_) => FailureKind::Bug,
+            Self::Channel(error) => error.kind(),
         }
     }
 
@@ -70,6 +74,7 @@ impl Explain for DefinitionError {
             Self::BadName { .. } => "bad_name",
             Self::BadReference(_) => "bad_version",
             Self::InConfig { kind: DefinitionKind::Agent, .. } => "agent_yaml_immutable",
+            Self::InConfig { kind: DefinitionKind::Channel, .. } => "channel_yaml_immutable",
             Self::InConfig { kind: DefinitionKind::Skill, .. } => "skill_yaml_immutable",
             Self::InConfig { kind: DefinitionKind::Volume, .. } => "volume_yaml_immutable",
             Self::Invalid { .. } => "invalid_definition",
@@ -84,6 +89,7 @@ impl Explain for DefinitionError {
             Self::Store(error) => error.code(),
             Self::Busy(_) => "definition_busy",
             Self::Unreadable(_) => "bug",
+            Self::Channel(error) => error.code(),
         }
     }
 
@@ -104,13 +110,14 @@ impl Explain for DefinitionError {
                 Some("list_definitions with the name shows its versions".into())
             }
             Self::NoVersion(_) => Some("list_definitions with the name shows its versions".into()),
-            Self::Change(ChangeError::OverQuota { .. }) => {
-                Some("raise definitions.max_versions or definitions.max_bytes in the config".into())
-            }
+            Self::Change(ChangeError::OverQuota { .. }) => Some(format!(
+                "raise definitions.max_versions or definitions.max_bytes in the config; a tenant has at most {MOST_DEFINED} channels"
+            )),
             Self::Change(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Busy(_) => Some("try again".into()),
             Self::Unreadable(_) => None,
+            Self::Channel(error) => error.hint(),
         }
     }
 }
@@ -124,6 +131,12 @@ impl From<Refusal> for DefinitionError {
 impl From<ChangeError> for DefinitionError {
     fn from(error: ChangeError) -> Self {
         Self::Change(error)
+    }
+}
+
+impl From<ChannelError> for DefinitionError {
+    fn from(error: ChannelError) -> Self {
+        Self::Channel(error)
     }
 }
 

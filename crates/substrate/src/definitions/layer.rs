@@ -1,4 +1,4 @@
-//! What one tenant has at this moment: the config's agents, skills and volumes, and those that were defined at runtime.
+//! What one tenant has at this moment: the config's agents, channels, skills and volumes, and those that were defined at runtime.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     catalog::MOST_TEAM,
+    channels::{Channel, ChannelTable},
     skills::{SkillSource, SkillTable, StoredSkill},
     volumes::{VolumeConfig, VolumeTable},
 };
@@ -46,39 +47,52 @@ pub(crate) type Names = BTreeMap<(DefinitionKind, String), Known>;
 pub(crate) struct TenantLayer {
     pub(crate) names: Names,
     /// All agents that can run, of both layers, each with its team.
-    pub(crate) agents: BTreeMap<AgentName, Arc<Definition>>,
+    pub(crate) agents: Arc<BTreeMap<AgentName, Arc<Definition>>>,
+    pub(crate) channels: Arc<ChannelTable>,
     pub(crate) skills: Arc<SkillTable>,
     pub(crate) volumes: Arc<VolumeTable>,
     pub(crate) states: BTreeMap<(DefinitionKind, String), State>,
     /// Agents of runtime before they know their teams, by name.
-    resolved: BTreeMap<String, (Definition, Vec<String>)>,
+    resolved: Arc<BTreeMap<String, (Definition, Vec<String>)>>,
 }
 
 impl TenantLayer {
     /// The layer of these names. What did not change is taken from the layer before it.
     pub(crate) fn build(boot: &Boot, tenant: &Tenant, before: Option<&Self>, names: Names) -> Self {
         let mut states = BTreeMap::new();
-        let same = before.filter(|before| !differ(&before.names, &names));
+        let channels = Arc::new(channels(boot, before, &names, &mut states));
+        let mut keep = |before: &Self, is_meant: fn(DefinitionKind) -> bool| {
+            let kept = before.states.iter().filter(|((kind, _), _)| is_meant(*kind));
+            states.extend(kept.map(|(key, state)| (key.clone(), state.clone())));
+            (before.skills.clone(), before.volumes.clone())
+        };
+        // No agent, skill or volume depends on a channel.
+        let beside_channels = |kind| kind != DefinitionKind::Channel;
+        if let Some(before) = before.filter(|before| !differ(&before.names, &names, beside_channels)) {
+            let (skills, volumes) = keep(before, beside_channels);
+            let (agents, resolved) = (before.agents.clone(), before.resolved.clone());
+            return Self { names, agents, channels, skills, volumes, states, resolved };
+        }
+        let tables = |kind| matches!(kind, DefinitionKind::Skill | DefinitionKind::Volume);
+        let same = before.filter(|before| !differ(&before.names, &names, tables));
         let (skills, volumes) = match same {
-            Some(before) => {
-                let tables = before.states.iter().filter(|((kind, _), _)| *kind != DefinitionKind::Agent);
-                states.extend(tables.map(|(key, state)| (key.clone(), state.clone())));
-                (before.skills.clone(), before.volumes.clone())
-            }
+            Some(before) => keep(before, tables),
             None => (skills(boot, &names, &mut states), volumes(boot, tenant, &names, &mut states)),
         };
-        let mut layer = Self { names, agents: BTreeMap::new(), skills, volumes, states, resolved: BTreeMap::new() };
+        let (agents, resolved) = (Arc::default(), Arc::default());
+        let mut layer = Self { names, agents, channels, skills, volumes, states, resolved };
         layer.resolve(boot, same);
         layer.introduce(boot, before);
         layer
     }
 
     fn resolve(&mut self, boot: &Boot, before: Option<&Self>) {
+        let mut resolved = BTreeMap::new();
         let grant = boot.grant_ceiling(&self.volumes);
         for ((kind, name), known) in self.names.iter().filter(|((kind, _), _)| *kind == DefinitionKind::Agent) {
             let key = (*kind, name.clone());
             let Some(version) = &known.version else {
-                self.states.insert(key, inactive());
+                self.states.insert(key, inactive_state());
                 continue;
             };
             if boot.catalog.get(name).is_some() {
@@ -102,13 +116,14 @@ impl TenantLayer {
             let state = match settled {
                 Ok((mut definition, notes)) => {
                     definition.version = Some(version.version);
-                    self.resolved.insert(name.clone(), (definition, notes.clone()));
+                    resolved.insert(name.clone(), (definition, notes.clone()));
                     State { unusable: None, notes }
                 }
                 Err(reason) => State { unusable: Some(reason), notes: Vec::new() },
             };
             self.states.insert(key, state);
         }
+        self.resolved = Arc::new(resolved);
     }
 
     /// Tells each agent whom it may spawn. Agents that did not change stay the same value, so that runs pin them once.
@@ -133,7 +148,7 @@ impl TenantLayer {
             };
             agents.insert(definition.name.clone(), definition);
         }
-        for (name, (definition, _)) in &self.resolved {
+        for (name, (definition, _)) in &*self.resolved {
             // What an agent made that the config has no more is bounded by the grant, as what callers made is.
             let own = under(name).filter(|agent| boot.catalog.get(agent).is_some());
             let may = |mate: &&Teammate| {
@@ -163,7 +178,7 @@ impl TenantLayer {
                 *definition = known.clone();
             }
         }
-        self.agents = agents;
+        self.agents = Arc::new(agents);
     }
 
     /// The state of what is defined, if it is.
@@ -180,7 +195,7 @@ fn lists(definition: &Definition, mate: &Teammate) -> bool {
     definition.agents.iter().any(|pattern| matches(pattern, mate.name.as_str()))
 }
 
-fn inactive() -> State {
+fn inactive_state() -> State {
     let reason = "it has no active version; promote one that is not retired".to_owned();
     State { unusable: Some(reason), notes: Vec::new() }
 }
@@ -188,10 +203,10 @@ fn inactive() -> State {
 /// A name with what is known of it.
 type Entry<'a> = (&'a (DefinitionKind, String), &'a Known);
 
-/// Whether skills or volumes differ.
-fn differ(before: &Names, now: &Names) -> bool {
-    fn tables(names: &Names) -> impl Iterator<Item = Entry<'_>> {
-        names.iter().filter(|((kind, _), _)| *kind != DefinitionKind::Agent)
+/// Whether definitions of the kinds that are meant differ.
+fn differ(before: &Names, now: &Names, is_meant: fn(DefinitionKind) -> bool) -> bool {
+    fn meant(names: &Names, is_meant: fn(DefinitionKind) -> bool) -> impl Iterator<Item = Entry<'_>> {
+        names.iter().filter(move |((kind, _), _)| is_meant(*kind))
     }
     let is_same = |(one, other): (Entry<'_>, Entry<'_>)| {
         one.0 == other.0
@@ -201,18 +216,66 @@ fn differ(before: &Names, now: &Names) -> bool {
                 (Some(_), None) | (None, Some(_)) => false,
             }
     };
-    tables(before).count() != tables(now).count() || !tables(before).zip(tables(now)).all(is_same)
+    let (before, now) = (|| meant(before, is_meant), || meant(now, is_meant));
+    before().count() != now().count() || !before().zip(now()).all(is_same)
 }
 
 fn of_kind(names: &Names, kind: DefinitionKind) -> impl Iterator<Item = (&str, &Known)> {
     names.iter().filter(move |((known, _), _)| *known == kind).map(|((_, name), known)| (name.as_str(), known))
 }
 
+fn channels(
+    boot: &Boot,
+    before: Option<&TenantLayer>,
+    names: &Names,
+    states: &mut BTreeMap<(DefinitionKind, String), State>,
+) -> ChannelTable {
+    let (mut defined, mut inactive) = (BTreeMap::new(), BTreeSet::new());
+    for (name, known) in of_kind(names, DefinitionKind::Channel) {
+        let read = |version: &Arc<Version>| {
+            let key = (DefinitionKind::Channel, name.to_owned());
+            let same = before.filter(|before| {
+                let known = before.names.get(&key).and_then(|known| known.version.as_ref());
+                known.is_some_and(|known| Arc::ptr_eq(known, version))
+            });
+            match same.and_then(|before| before.channels.defined(name)) {
+                Some(channel) => Ok(channel.clone()),
+                None => channel_of(version).map(Arc::new),
+            }
+        };
+        let state = match &known.version {
+            None => inactive_state(),
+            Some(_) if boot.channels.is_declared(name) => {
+                let reason = "the config has a channel of this name, which is used".to_owned();
+                State { unusable: Some(reason), notes: Vec::new() }
+            }
+            Some(version) => match read(version) {
+                Ok(channel) => {
+                    defined.insert(name.to_owned(), channel);
+                    State::default()
+                }
+                Err(error) => State { unusable: Some(error.to_string()), notes: Vec::new() },
+            },
+        };
+        if state.unusable.is_some() {
+            inactive.insert(name.to_owned());
+        }
+        states.insert((DefinitionKind::Channel, name.to_owned()), state);
+    }
+    boot.channels.with(defined, inactive)
+}
+
+/// The channel that a version says.
+pub(super) fn channel_of(version: &Version) -> Result<Channel, serde_json::Error> {
+    let Version { name, version, digest, created_at, source, .. } = version;
+    Channel::defined(name, source, (*version, *digest, *created_at))
+}
+
 fn skills(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, String), State>) -> Arc<SkillTable> {
     let mut stored = Vec::new();
     for (name, known) in of_kind(names, DefinitionKind::Skill) {
         let state = match &known.version {
-            None => inactive(),
+            None => inactive_state(),
             Some(_) if boot.config.skills.look(name).is_some() => {
                 let reason = "a folder of `skills.directories` has a skill of this name, which is used".to_owned();
                 State { unusable: Some(reason), notes: Vec::new() }
@@ -242,7 +305,7 @@ fn volumes(
     let mut table = VolumeTable::clone(&boot.config.volumes);
     for (name, known) in of_kind(names, DefinitionKind::Volume) {
         let state = match &known.version {
-            None => inactive(),
+            None => inactive_state(),
             Some(_) if boot.config.volumes.mode(name).is_some() => {
                 let reason = "the config has a volume of this name, which is used".to_owned();
                 State { unusable: Some(reason), notes: Vec::new() }

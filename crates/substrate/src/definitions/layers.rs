@@ -3,7 +3,7 @@
 //! The runtime layer of a tenant is a value that is replaced whole. Who looks an agent up gets one that was active at that moment.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     catalog::Catalog,
+    channels::ChannelTable,
     operator::OperatorConfig,
     problem::Problem,
     skills::{SkillTable, Skills},
@@ -32,6 +33,7 @@ pub(crate) struct Boot {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) definitions: DefinitionsConfig,
     pub(crate) parents: Parents,
+    pub(crate) channels: Arc<ChannelTable>,
     data: OnceLock<PathBuf>,
 }
 
@@ -41,7 +43,7 @@ impl Boot {
     }
 }
 
-/// The agents, skills and volumes of every tenant.
+/// The agents, channels, skills and volumes of every tenant.
 pub struct Layers {
     pub(crate) boot: Boot,
     tenants: RwLock<HashMap<Tenant, Arc<TenantLayer>>>,
@@ -65,7 +67,8 @@ impl Layers {
                 problems.push(problem.with_hint(hint.unwrap_or_else(|| "add it under `volumes`".into())));
             }
         }
-        let boot = Boot { config, catalog, definitions, parents, data: OnceLock::new() };
+        let channels = Arc::new(ChannelTable::of_config(&config.channels));
+        let boot = Boot { config, catalog, definitions, parents, channels, data: OnceLock::new() };
         let layers = Self { boot, tenants: RwLock::default(), building: Mutex::default() };
         (Arc::new(layers), problems)
     }
@@ -80,23 +83,34 @@ impl Layers {
         self.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
     }
 
-    /// Takes in what the store has now. What is older than what is known is left out.
-    pub(crate) fn apply(&self, tenant: &Tenant, changes: Vec<((DefinitionKind, String), Known)>) {
+    /// Takes in what the store has now: a name, or none any more. What is older than what is known is left out.
+    pub(crate) fn apply(&self, tenant: &Tenant, changes: Vec<((DefinitionKind, String), Option<Known>)>) {
         let _alone = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.of(tenant);
         let mut names: Names = before.as_ref().map(|before| before.names.clone()).unwrap_or_default();
         let mut is_new = false;
         for (key, known) in changes {
-            if names.get(&key).is_none_or(|before| before.revision < known.revision) {
-                names.insert(key, known);
-                is_new = true;
-            }
+            is_new |= match known {
+                Some(known) if names.get(&key).is_some_and(|before| before.revision >= known.revision) => false,
+                Some(known) => {
+                    names.insert(key, known);
+                    true
+                }
+                None => names.remove(&key).is_some(),
+            };
         }
         if !is_new {
             return;
         }
         let layer = Arc::new(TenantLayer::build(&self.boot, tenant, before.as_deref(), names));
         self.tenants.write().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone(), layer);
+    }
+
+    /// Everything that is defined, of all tenants.
+    pub(crate) fn names(&self) -> BTreeSet<(Tenant, DefinitionKind, String)> {
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        let names = tenants.iter().flat_map(|(tenant, layer)| layer.names.keys().map(move |key| (tenant, key)));
+        names.map(|(tenant, (kind, name))| (tenant.clone(), *kind, name.clone())).collect()
     }
 
     /// Whether what is defined can be used.
@@ -119,6 +133,10 @@ impl Layers {
         }
         remarks.sort();
         remarks
+    }
+
+    pub(crate) fn channels_of(&self, tenant: &Tenant) -> Arc<ChannelTable> {
+        self.of(tenant).map_or_else(|| self.boot.channels.clone(), |layer| layer.channels.clone())
     }
 
     pub(crate) fn skills_of(&self, tenant: &Tenant) -> Arc<SkillTable> {

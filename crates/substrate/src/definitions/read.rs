@@ -82,10 +82,17 @@ impl RuntimeDefinitions {
                     }
                     known => known?,
                 };
-                tenants.entry(key.tenant).or_default().push(((kind, key.key), known));
+                tenants.entry(key.tenant).or_default().push(((kind, key.key), Some(known)));
             }
             if is_last {
                 break;
+            }
+        }
+        for (tenant, name, known) in self.load_older().await? {
+            let known_names = tenants.entry(tenant).or_default();
+            let key = (DefinitionKind::Channel, name);
+            if !known_names.iter().any(|(known, _)| *known == key) {
+                known_names.push((key, Some(known)));
             }
         }
         for (tenant, changes) in tenants {
@@ -105,7 +112,7 @@ impl RuntimeDefinitions {
                         Some(kind) => self.refresh(&key.tenant, kind, &key.key).await,
                         None => Ok(()),
                     },
-                    Seen::Gap => self.load().await,
+                    Seen::Gap => self.refresh_all(&range).await,
                     Seen::CaughtUp => Ok(()),
                 };
                 if let Err(error) = taken {
@@ -113,6 +120,25 @@ impl RuntimeDefinitions {
                 }
             }
         }
+    }
+
+    /// Reads all names again: those that the store has, and those that it had.
+    async fn refresh_all(&self, range: &Range) -> Result<(), DefinitionError> {
+        let mut names = self.parts.layers.names();
+        let mut after = None::<ValueKey>;
+        loop {
+            let page = self.parts.values.list_values(range, after.as_ref(), PAGE, self.parts.clock.wall()).await?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            let found = page.into_iter().filter_map(|(key, _)| Some((kind_of(&key)?, key)));
+            names.extend(found.map(|(kind, key)| (key.tenant, kind, key.key)));
+        }
+        for (tenant, kind, name) in &names {
+            if let Err(error) = self.refresh(tenant, *kind, name).await {
+                tracing::warn!(%error, name, "cannot read a changed definition");
+            }
+        }
+        Ok(())
     }
 
     pub async fn get(
@@ -140,9 +166,9 @@ impl RuntimeDefinitions {
         Ok(answer)
     }
 
-    /// An agent of the config, which has no versions.
+    /// An agent or channel of the config, which has no versions.
     fn get_config(&self, kind: DefinitionKind, name: &str) -> Option<Value> {
-        let source = Some(kind).filter(|kind| *kind == DefinitionKind::Agent).and_then(|_| self.config_source(name))?;
+        let source = self.config_source(kind, name)?;
         let digest = Digest::of(source.to_string().as_bytes());
         Some(json!({
             "kind": kind, "name": name, "def_id": format!("{name}@{CONFIG}"), "content_sha256": digest,
@@ -186,7 +212,8 @@ impl RuntimeDefinitions {
         let agents = boot.catalog.names().map(|name| (DefinitionKind::Agent, name));
         let skills = boot.config.skills.names().map(|name| (DefinitionKind::Skill, name));
         let volumes = boot.config.volumes.names().map(|name| (DefinitionKind::Volume, name));
-        for (kind, name) in agents.chain(skills).chain(volumes) {
+        let channels = boot.config.channels.keys().map(|name| (DefinitionKind::Channel, name.as_str()));
+        for (kind, name) in agents.chain(channels).chain(skills).chain(volumes) {
             rows.insert((kind, name.to_owned()), json!({ "kind": kind, "name": name, "origin": "config" }));
         }
         for ((kind, name), known) in layer.iter().flat_map(|layer| &layer.names) {
@@ -260,6 +287,7 @@ impl RuntimeDefinitions {
         };
         let prepared = self.look_at(kind, &name, source, under, by)?;
         let mut problems = prepared.examined.problems.clone();
+        problems.extend(self.scope_problem(tenant, kind, &name, record.as_ref(), &prepared.source).await?);
         if self.is_in_config(kind, &name) {
             let error = DefinitionError::InConfig { kind, name: name.clone() };
             problems.insert(0, super::SourceProblem::new("name", error.to_string()));
@@ -344,7 +372,10 @@ impl RuntimeDefinitions {
         name: &str,
     ) -> Result<Option<(u64, NameRecord)>, DefinitionError> {
         let key = name_key(tenant, kind, name);
-        let Some(kept) = self.parts.values.find_value(&key, self.parts.clock.wall()).await? else { return Ok(None) };
+        let Some(kept) = self.parts.values.find_value(&key, self.parts.clock.wall()).await? else {
+            let older = self.find_older(tenant, kind, name).await?;
+            return Ok(older.map(|older| (older.revision, older.record)));
+        };
         let record = read_record(&kept).map_err(|_| DefinitionError::Unreadable(name.to_owned()))?;
         Ok(Some((kept.revision, record)))
     }
@@ -357,7 +388,10 @@ impl RuntimeDefinitions {
         version: u32,
     ) -> Result<Option<Version>, DefinitionError> {
         let key = version_key(tenant, kind, name, version);
-        let Some(kept) = self.parts.values.find_value(&key, self.parts.clock.wall()).await? else { return Ok(None) };
+        let Some(kept) = self.parts.values.find_value(&key, self.parts.clock.wall()).await? else {
+            let older = self.find_older(tenant, kind, name).await?.map(|older| older.version);
+            return Ok(older.filter(|older| older.version == version));
+        };
         let version = serde_json::from_value(kept.value).map_err(|_| DefinitionError::Unreadable(key.key))?;
         Ok(Some(version))
     }

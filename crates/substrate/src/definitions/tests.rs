@@ -17,15 +17,20 @@ use drawloom_contract::{
     definition::Definitions as _,
     failure::Explain as _,
     ids::{Digest, RunId, RunKey, Tenant},
+    journal::StoreError,
     redact::Redactor,
-    time::{Clock, Instant, Timestamp},
+    time::{Clock, Entropy, Instant, NoEntropy, Timestamp},
     tool::ToolContext,
 };
 use drawloom_testkit::Memory as FakeValues;
 use serde_json::json;
 
 use super::*;
-use crate::{Catalog, OperatorConfig, VolumeTable, volumes::VolumeConfig};
+use crate::{
+    Catalog, OperatorConfig, VolumeTable,
+    channels::{Backlog, ChannelParts, LogState, LogsAsked},
+    volumes::VolumeConfig,
+};
 
 const SECRET: &str = "sk-1234567890abcdefgh";
 
@@ -51,6 +56,25 @@ struct NoCheck;
 impl SourceCheck for NoCheck {
     fn check(&self, _: DefinitionKind, _: &mut Value) -> Vec<SourceProblem> {
         Vec::new()
+    }
+}
+
+/// No channel has messages here: the tests of channels have some.
+struct NoLogs;
+
+#[async_trait]
+impl Backlog for NoLogs {
+    async fn list_logs(&self, _: &LogsAsked) -> Result<Vec<LogState>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+struct Zeros;
+
+impl Entropy for Zeros {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
+        bytes.fill(0);
+        Ok(())
     }
 }
 
@@ -100,6 +124,7 @@ impl Fixture {
             defaults: serde_json::from_value(json!({ "provider": "script", "model": "m" })).expect("a model"),
             providers: self.providers.clone(),
             executors: vec!["model".into()],
+            backends: BTreeMap::new(),
             tools: tools.map(str::to_owned).to_vec(),
             volumes: Arc::new(volumes),
             ..OperatorConfig::default()
@@ -107,11 +132,20 @@ impl Fixture {
         let catalog = Arc::new(Catalog::examine(&operator.inputs()).0);
         let (layers, problems) = Layers::new(operator, catalog, self.config.clone());
         assert_eq!(problems, []);
+        let channels = Channels::new(ChannelParts {
+            layers: layers.clone(),
+            logs: self.values.clone(),
+            values: self.values.clone(),
+            backlog: Arc::new(NoLogs),
+            clock: Arc::new(SetClock::default()),
+            entropy: Arc::new(Zeros),
+            redactor: Arc::new(Redactor::new([SECRET])),
+        });
         let definitions = RuntimeDefinitions::new(RuntimeParts {
             layers,
             values: self.values.clone(),
             check: Arc::new(NoCheck),
-            channels: None,
+            channels: Some(channels),
             clock: Arc::new(SetClock::default()),
             redactor: Arc::new(Redactor::new([SECRET])),
         });

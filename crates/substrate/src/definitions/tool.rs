@@ -1,4 +1,4 @@
-//! `AgentDef`: the tool with which agents define agents and skills that can do no more than they can themselves.
+//! `AgentDef`: the tool with which agents define agents, channels and skills that can do no more than they can themselves.
 
 use std::sync::Arc;
 
@@ -43,10 +43,10 @@ struct Input {
     /// The name.
     name: Option<String>,
     /// `create` and `verify`: the definition, with the keys of an agent in the config (`system_prompt`, `tools`, `model`, …); of a
-    /// skill: `description`, `instructions`, `files`.
+    /// channel: `scope`, `semantic`, `max_messages`, …; of a skill: `description`, `instructions`, `files`.
     #[serde(alias = "overlay", alias = "definition")]
     source: Option<Value>,
-    /// `fork`: the version to begin with: NAME, NAME@VERSION, or an agent of the config.
+    /// `fork`: the version to begin with: NAME, NAME@VERSION, or an agent or channel of the config.
     #[serde(alias = "parent_def_id")]
     from: Option<String>,
     /// `fork`: the fields to change; null removes one.
@@ -55,7 +55,7 @@ struct Input {
     version: Option<u32>,
     /// What this version is for.
     description: Option<String>,
-    /// Whether new runs use the new version at once. Default true for `create`, false for `fork`.
+    /// Whether the new version is active at once. Default true for `create`, false for `fork`.
     promote: Option<bool>,
     /// `retire`: false takes the retirement back.
     retired: Option<bool>,
@@ -85,9 +85,9 @@ impl Tool for AgentDef {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             NAME,
-            "Define agents and skills at runtime, with no more permissions than your own. op=create makes a definition, or \
-             a new version of one; op=fork makes a version from another one with changes; op=promote makes a version \
-             the one that new runs use; op=retire takes one out of use; op=get, op=list and op=diff read; op=verify \
+            "Define agents, channels and skills at runtime, with no more permissions than your own. op=create makes a definition, \
+             or a new version of one; op=fork makes a version from another one with changes; op=promote makes a version \
+             the active one; op=retire takes one out of use; op=get, op=list and op=diff read; op=verify \
              reports every problem without writing. Runs that have started keep their version.",
         )
     }
@@ -116,7 +116,8 @@ impl Tool for AgentDef {
             let gates = Gates { definition: &context.definition, hosts: &context.hosts };
             TOOL_GATE.check(NAME, gates).map_err(ToolError::Denied)?;
             let allowed = context.definition.gate(GATE).join(", ");
-            let message = format!("this agent cannot define a {}; its `definitions`: {allowed}", kind.as_str());
+            let article = if kind == DefinitionKind::Agent { "an" } else { "a" };
+            let message = format!("this agent cannot define {article} {}; its `definitions`: {allowed}", kind.as_str());
             return Err(ToolError::Denied(message));
         }
         let definition = self.maker(context).await?;

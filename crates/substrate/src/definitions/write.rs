@@ -17,11 +17,23 @@ use super::{
     layer::Known,
     rules::{self, Added},
     source::shown,
-    version::{NameRecord, Summary, Version, name_key, version_key},
+    version::{NAMES, NameRecord, Summary, Version, name_key, version_key},
 };
+use crate::channels::MOST_DEFINED;
 
 /// How often a change is tried again when others were first.
-const TRIES: u32 = 64;
+pub(super) const TRIES: u32 = 64;
+
+/// A version to add.
+#[derive(Clone, Copy)]
+pub(super) struct Addition<'a> {
+    pub(super) kind: DefinitionKind,
+    pub(super) name: &'a str,
+    pub(super) prepared: &'a Prepared,
+    pub(super) origin: &'a Origin,
+    /// A version that is removed to make room.
+    pub(super) dropped: Option<u32>,
+}
 
 impl RuntimeDefinitions {
     /// Adds a version to a name, or finds the one with the same content.
@@ -33,49 +45,81 @@ impl RuntimeDefinitions {
         origin: Origin,
         by: &By<'_>,
     ) -> Result<Value, DefinitionError> {
-        let Prepared { source, digest, examined, under } = prepared;
-        let Origin { parent, description, promote } = origin;
         let tenant = by.tenant();
+        let _alone = self.alone(tenant, kind, name).await;
         for _ in 0..TRIES {
-            let now = self.parts.clock.wall();
             let found = self.find_record(tenant, kind, name).await?;
             let record = found.as_ref().map(|(_, record)| record);
             rules::may_change(record, name, by.agent())?;
-            let new = Summary { version: 0, digest, parent: parent.clone(), created_at: now, retired: false };
-            let Added { record: next, version, deduplicated } = rules::add(record, name, &new, by.agent(), promote)?;
-            let kept = match deduplicated {
-                true => self.find_version(tenant, kind, name, version).await?,
-                false => None,
-            };
-            let is_new = kept.is_none();
-            let kept = kept.unwrap_or_else(|| Version {
-                name: name.to_owned(),
-                version,
-                digest,
-                parent: parent.clone(),
-                maker: by.maker(),
-                under: under.clone(),
-                created_at: now,
-                description: description.clone(),
-                source: source.clone(),
-            });
-            let mut answer = shown(kind, &kept, &next);
-            answer["promoted"] = (next.active == Some(version)).into();
-            answer["deduplicated"] = deduplicated.into();
-            add_remarks(&mut answer, &examined, self.cannot_spawn(kind, name, by));
-            let mut changes = Vec::new();
-            if is_new {
-                let value = serde_json::to_value(&kept).expect("a version has only text keys");
-                let key = version_key(tenant, kind, name, version);
-                changes.push(self.put(key, Expect::Absent, value, now));
+            if let Some(problem) = self.scope_problem(tenant, kind, name, record, &prepared.source).await? {
+                return Err(DefinitionError::Invalid { kind, name: name.to_owned(), problems: vec![problem] });
             }
-            changes.extend(self.record_change(tenant, kind, name, found.as_ref(), &next, now));
-            match self.write(changes, answer, by, now).await {
+            if kind == DefinitionKind::Channel && record.is_none() {
+                self.clear_for(tenant, name, &prepared.source).await?;
+            }
+            let addition = Addition { kind, name, prepared: &prepared, origin: &origin, dropped: None };
+            let answer = |kept: &Version, next: &NameRecord, deduplicated: bool| {
+                let mut answer = shown(kind, kept, next);
+                answer["promoted"] = (next.active == Some(kept.version)).into();
+                answer["deduplicated"] = deduplicated.into();
+                add_remarks(&mut answer, &prepared.examined, self.cannot_spawn(kind, name, by));
+                answer
+            };
+            match self.add_to(found.as_ref(), &addition, by, answer).await {
                 Err(DefinitionError::Change(ChangeError::Stale { .. })) => {}
-                written => return self.visible(tenant, kind, name, written).await,
+                written => return written,
             }
         }
         Err(DefinitionError::Busy(name.to_owned()))
+    }
+
+    /// Adds a version to the record that was found; `Stale` when another was first.
+    pub(super) async fn add_to(
+        &self,
+        found: Option<&(u64, NameRecord)>,
+        addition: &Addition<'_>,
+        by: &By<'_>,
+        answer: impl Fn(&Version, &NameRecord, bool) -> Value,
+    ) -> Result<Value, DefinitionError> {
+        let Addition { kind, name, prepared, origin, dropped } = *addition;
+        let Prepared { source, digest, under, .. } = prepared;
+        let Origin { parent, description, promote } = origin;
+        let (tenant, now) = (by.tenant(), self.parts.clock.wall());
+        let mut before = found.map(|(_, record)| record.clone());
+        let drop_from = |record: &mut NameRecord| record.versions.retain(|summary| Some(summary.version) != dropped);
+        // The last version says what the next one is called.
+        before.iter_mut().filter(|record| record.versions.len() > 1).for_each(drop_from);
+        let new = Summary { version: 0, digest: *digest, parent: parent.clone(), created_at: now, retired: false };
+        let Added { record: mut next, version, deduplicated } =
+            rules::add(before.as_ref(), name, &new, by.agent(), *promote)?;
+        drop_from(&mut next);
+        let kept = match deduplicated {
+            true => self.find_version(tenant, kind, name, version).await?,
+            false => None,
+        };
+        let is_new = kept.is_none();
+        let kept = kept.unwrap_or_else(|| Version {
+            name: name.to_owned(),
+            version,
+            digest: *digest,
+            parent: parent.clone(),
+            maker: by.maker(),
+            under: under.clone(),
+            created_at: now,
+            description: description.clone(),
+            source: source.clone(),
+        });
+        // What is removed makes room for what is added.
+        let removed = dropped.map(|dropped| ValueChange::remove(version_key(tenant, kind, name, dropped), now));
+        let mut changes: Vec<ValueChange> = removed.into_iter().collect();
+        if is_new {
+            let value = serde_json::to_value(&kept).expect("a version has only text keys");
+            let key = version_key(tenant, kind, name, version);
+            changes.push(self.put(key, Expect::Absent, value, now));
+        }
+        changes.extend(self.record_change(tenant, kind, name, found, &next, now));
+        let written = self.write(changes, answer(&kept, &next, deduplicated), by, now).await;
+        self.visible(tenant, kind, name, written).await
     }
 
     /// An agent that makes another one probably wants to spawn it.
@@ -131,13 +175,15 @@ impl RuntimeDefinitions {
 
     fn put(&self, key: ValueKey, expect: Expect, value: Value, now: Timestamp) -> ValueChange {
         let config = &self.parts.layers.boot.definitions;
-        let quota = Some(Quota { keys: config.max_versions, bytes: config.max_bytes });
+        let is_channel = key.space == NAMES && key.owner == DefinitionKind::Channel.as_str();
+        let most = if is_channel { MOST_DEFINED } else { u64::MAX };
+        let quota = Some(Quota { keys: config.max_versions.min(most), bytes: config.max_bytes });
         let value = self.parts.redactor.clean(value);
         ValueChange { key, expect, to: Some(NewValue { value, expires_at: None, quota, searched: None }), at: now }
     }
 
     /// Brings the layer in memory up to date before the answer is returned.
-    async fn visible(
+    pub(super) async fn visible(
         &self,
         tenant: &Tenant,
         kind: DefinitionKind,
@@ -149,15 +195,18 @@ impl RuntimeDefinitions {
         Ok(answer)
     }
 
-    /// Takes in what the store has of a name.
+    /// Takes in what the store has of a name, or that it has it no more.
     pub(super) async fn refresh(
         &self,
         tenant: &Tenant,
         kind: DefinitionKind,
         name: &str,
     ) -> Result<(), DefinitionError> {
-        let Some((revision, record)) = self.find_record(tenant, kind, name).await? else { return Ok(()) };
-        let known = self.known(tenant, kind, name, revision, record).await?;
+        let _in_turn = self.refreshing.lock().await;
+        let known = match self.find_record(tenant, kind, name).await? {
+            Some((revision, record)) => Some(self.known(tenant, kind, name, revision, record).await?),
+            None => None,
+        };
         self.parts.layers.apply(tenant, vec![((kind, name.to_owned()), known)]);
         Ok(())
     }
@@ -173,16 +222,21 @@ impl RuntimeDefinitions {
     ) -> Result<Known, DefinitionError> {
         let layer = self.parts.layers.of(tenant);
         let before = layer.as_ref().and_then(|layer| layer.names.get(&(kind, name.to_owned()))?.version.clone());
+        // A name that was deleted and made again counts its versions from 1 again.
+        let is_active = |known: &Version| {
+            let summary = record.find(known.version).filter(|summary| record.active == Some(summary.version));
+            summary.is_some_and(|summary| summary.digest == known.digest && summary.created_at == known.created_at)
+        };
         let version = match (record.active, before) {
             (None, _) => None,
-            (Some(active), Some(before)) if before.version == active => Some(before),
+            (Some(_), Some(before)) if is_active(&before) => Some(before),
             (Some(active), _) => self.find_version(tenant, kind, name, active).await?.map(Arc::new),
         };
         Ok(Known { revision, record: Arc::new(record), version })
     }
 
     /// Writes changes under the key of the call or request, with the answer that a repeat gets.
-    async fn write(
+    pub(super) async fn write(
         &self,
         changes: Vec<ValueChange>,
         answer: Value,

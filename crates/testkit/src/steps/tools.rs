@@ -11,6 +11,7 @@ use drawloom_contract::{
     record::Collect,
     runs::Start,
     tool::{CallResult, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    usage::Usage,
     values::{ChangeError, Expect, NewValue, ValueChange},
     wait::{Cause, Wait},
 };
@@ -130,7 +131,11 @@ impl Tool for StepTool {
             Kind::Pay => {
                 let Pay { value, cost } = serde_json::from_value(input)?;
                 let number = store.add(context, 0, &[(&value, 1)]).await?;
-                Ok(Step::Done(CallResult { text: format!("payment {number}"), cost: Some(Cost(cost)) }))
+                Ok(Step::Done(CallResult {
+                    text: format!("payment {number}"),
+                    cost: Some(Cost(cost)),
+                    usage: Usage::default(),
+                }))
             }
             Kind::Start => {
                 let children: Vec<Child> = serde_json::from_value(input)?;

@@ -73,7 +73,9 @@ fn over(Exceeded { resource, used, most }: Exceeded) -> String {
 mod tests {
     use std::{fs::File, sync::Arc, time::Duration};
 
-    use drawloom_process::{Access, Capture, Confinement, Landlock, Limits, Network, Status};
+    use drawloom_process::{
+        Access, Capture, Captured, Confined, Confinement, Input, Landlock, Limits, Network, Output, Status,
+    };
 
     use super::*;
 
@@ -89,19 +91,29 @@ mod tests {
             guarded: vec![],
             network: Network::None,
             environment: vec![],
+            input: Input::Empty,
+            output: Output::Together { most: 1024 },
+            confined: Confined::Yes,
+            home: None,
             temporary: "/none".into(),
             limits: Limits::default(),
             time_limit: Duration::ZERO,
             grace: Duration::ZERO,
-            most_output: 1024,
         };
         let mut output = Capture::new(1024);
         output.push(b"sh: Cannot fork\n");
         let confinement =
             Confinement { namespaces: Status::On, landlock: Landlock::On(6), seccomp: Status::On, cgroup: Status::On };
         let limited = Some(Exceeded { resource: Resource::Processes, used: 30, most: 30 });
-        let finished =
-            Finished { end: End::Exited(2), output: output.finish(), left: 0, confinement, limited, trouble: None };
+        let finished = Finished {
+            end: End::Exited(2),
+            output: output.finish(),
+            errors: Captured::default(),
+            left: 0,
+            confinement,
+            limited,
+            trouble: None,
+        };
         let error = of(finished, &command, 30).expect_err("it failed").to_string();
         let told = "[limit reached: it had 30 processes and threads; the limit is 30 (tools.bash.max_processes)]";
         assert!(error.contains(told) && error.matches("max_processes").count() == 1, "{error}");

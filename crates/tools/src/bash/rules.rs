@@ -3,9 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use drawloom_process::{Access, Command, Exceeded, ListedPath, Network};
-
-use super::path_of;
+use drawloom_process::{Access, Command, Exceeded, ListedPath, Network, path_of};
 
 /// No way to another machine.
 const UNREACHABLE: &[&str] = &[

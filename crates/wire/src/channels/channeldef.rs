@@ -106,9 +106,18 @@ pub struct ChannelDefined {
     /// `runtime`: made at runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Counts the changes of a channel made at runtime.
+    /// The active version of a channel made at runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// SHA-256 of its settings: `content_sha256` of the version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// When that version was made (RFC 3339, UTC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_at: Option<String>,
+    /// How many messages it has, of all owners.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_count: Option<u64>,
     /// True after `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<bool>,

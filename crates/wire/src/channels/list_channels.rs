@@ -60,11 +60,11 @@ pub struct ChannelDescriptor {
     pub dead_letter: Option<String>,
     /// `yaml`: the config file. `runtime`: create_channel.
     pub source: String,
-    /// Counts the changes of a channel made at runtime.
+    /// The active version of a channel made at runtime; 1 for others.
     pub version: u64,
-    /// SHA-256 of its settings.
+    /// SHA-256 of its settings: `content_sha256` of the version.
     pub digest: String,
-    /// When it was made or changed at runtime (RFC 3339, UTC).
+    /// When that version was made (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<String>,
     /// How many messages it has, of all owners.

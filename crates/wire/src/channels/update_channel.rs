@@ -9,7 +9,8 @@ use crate::{
     request::{Changes, Request, Route},
 };
 
-/// Changes settings of a channel made at runtime. Those that are not given stay.
+/// Changes settings of a channel made at runtime. Those that are not given stay. It makes a new version that is active at once; settings
+/// that an earlier version has make that one active.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateChannel {

@@ -1,4 +1,4 @@
-//! `create_definition`: defines an agent, a skill or a volume, and what all requests about definitions share.
+//! `create_definition`: defines an agent, a channel, a skill or a volume, and what all requests about definitions share.
 
 use drawloom_contract::{
     definition::DefinitionKind,
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::request::{Changes, Request, Route};
 
-/// Defines an agent, a skill or a volume, or a new version of one. It is usable at once by every run of the tenant.
+/// Defines an agent, a channel, a skill or a volume, or a new version of one. It is usable at once by every run of the tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateDefinition {
@@ -19,15 +19,16 @@ pub struct CreateDefinition {
     /// Its name. A name of the config cannot be used.
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: String,
-    /// The definition. An agent has the keys that it would have in the config (`system_prompt`, `tools`, `model`, …); a skill has
-    /// `description`, `instructions` and `files`; a volume has `path` and `mode`.
+    /// The definition. An agent has the keys that it would have in the config (`system_prompt`, `tools`, `model`, …), and so has a
+    /// channel (`scope`, `semantic`, `max_messages`, …); a skill has `description`, `instructions` and `files`; a volume has `path` and
+    /// `mode`.
     #[schemars(with = "serde_json::Map<String, Value>", extend("x-aliases" = ["overlay", "definition"]))]
     pub source: Value,
-    /// What this version is for. Also the agent's description, if the source has none.
+    /// What this version is for. Also the description of the agent or channel, if the source has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
-    /// Whether new runs use it at once. Defaults to true.
+    /// Whether it is active at once: new runs use it, and a channel has its settings. Defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promote: Option<bool>,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
@@ -68,7 +69,7 @@ pub struct DefinitionVersion {
     pub bounded_by: Option<String>,
     /// Whether it is retired.
     pub retired: bool,
-    /// Whether new runs use it.
+    /// Whether new runs use it, or a channel has its settings.
     pub active: bool,
     /// Whether this request made it the active one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

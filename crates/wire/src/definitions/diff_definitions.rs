@@ -12,7 +12,7 @@ use crate::request::{Changes, Request, Route};
 pub struct DiffDefinitions {
     /// What is defined.
     pub kind: DefinitionKind,
-    /// The old version: `NAME@VERSION`, `NAME` for the active one, or an agent of the config.
+    /// The old version: `NAME@VERSION`, `NAME` for the active one, or an agent or channel of the config.
     #[schemars(length(min = 1, max = 160), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub from: String,
     /// The new version, in the same form.

@@ -16,10 +16,11 @@ use crate::{
 pub struct ForkDefinition {
     /// What is defined.
     pub kind: DefinitionKind,
-    /// The version to begin with: `NAME` (the active one), `NAME@VERSION`, or an agent of the config.
+    /// The version to begin with: `NAME` (the active one), `NAME@VERSION`, or an agent or channel of
+    /// the config.
     #[schemars(length(min = 1, max = 160), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub from: String,
-    /// The name of the new version. Defaults to that of `from`; an agent of the config needs another one.
+    /// The name of the new version. Defaults to that of `from`; an agent or channel of the config needs another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: Option<String>,
@@ -31,7 +32,7 @@ pub struct ForkDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
-    /// Whether new runs use it at once. Defaults to false.
+    /// Whether it is active at once: new runs use it, and a channel has its settings. Defaults to false.
     #[serde(default)]
     pub promote: bool,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a

@@ -48,7 +48,7 @@ pub struct DefinitionRow {
     pub name: String,
     /// `config` or `runtime`.
     pub origin: String,
-    /// The version that new runs use; absent when there is none, and for the config.
+    /// The active version; absent when there is none, and for the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<u32>,
     /// How many versions it has.
@@ -81,7 +81,7 @@ pub struct VersionRow {
     pub created_at: String,
     /// Whether it is retired.
     pub retired: bool,
-    /// Whether new runs use it.
+    /// Whether it is the active one.
     pub active: bool,
 }
 

@@ -9,7 +9,8 @@ use crate::{
     request::{Changes, Request, Route},
 };
 
-/// Makes a version the one that new runs use. It is checked again: it can have no more than its maker may give today.
+/// Makes a version the active one: new runs use it, and a channel has its settings at once. It is checked again: it can have no more
+/// than its maker may give today.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromoteDefinition {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Takes a version out of use. Runs that have started with it go on. If it was the active one, new runs are refused until another
-/// version is promoted.
+/// version is promoted; a channel refuses publishers and readers until then and keeps its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetireDefinition {

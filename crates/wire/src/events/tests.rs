@@ -124,7 +124,14 @@ fn history() -> (RunView, Vec<Item>) {
     record(&mut items, Body::Admitted { deadline: None, deadline_set: None });
     record(
         &mut items,
-        Body::CallDone(CallDone { call: 8, text: "nobody knows".into(), is_error: true, in_doubt: true, cost: None }),
+        Body::CallDone(CallDone {
+            call: 8,
+            text: "nobody knows".into(),
+            is_error: true,
+            in_doubt: true,
+            cost: None,
+            usage: Usage::default(),
+        }),
     );
     record(&mut items, Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, ..TurnStarted::default() }));
     let error = RunError::new("throttled", "slow down");
@@ -196,7 +203,8 @@ fn a_run_that_did_not_complete_ends_with_error_and_nothing_follows() {
 #[test]
 fn a_result_whose_call_was_not_seen_says_what_is_known() {
     let (view, _) = history();
-    let done = CallDone { call: 8, text: "t".into(), is_error: false, in_doubt: false, cost: None };
+    let done =
+        CallDone { call: 8, text: "t".into(), is_error: false, in_doubt: false, cost: None, usage: Usage::default() };
     let record = Record { seq: 9, at: Timestamp::from_millis(0), body: Body::CallDone(done) };
     let event = Mapper::new(&view).map(&Item::Record(Arc::new(record))).expect("a result is an event");
     assert_eq!(

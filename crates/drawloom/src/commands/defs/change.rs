@@ -17,9 +17,10 @@ use crate::{
     exit::{CommandError, Exit},
 };
 
-/// Define an agent, skill or volume, or a new version of it
+/// Define an agent, channel, skill or volume, or a new version of it
 ///
-/// The file is YAML or JSON. An agent has the keys that it would have under `agents.NAME` in the config.
+/// The file is YAML or JSON. An agent has the keys that it would have under `agents.NAME` in the config, a channel those under
+/// `channels.NAME`.
 #[derive(Debug, Args)]
 pub struct Create {
     /// Name
@@ -31,7 +32,7 @@ pub struct Create {
     /// Purpose of this version
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Do not use it for new runs yet
+    /// Do not make it active yet
     #[arg(long)]
     no_promote: bool,
     #[command(flatten)]
@@ -62,7 +63,7 @@ impl Create {
 /// Make a version from another one, with changes
 #[derive(Debug, Args)]
 pub struct Fork {
-    /// Version to begin with: NAME, NAME@VERSION, or an agent of the config
+    /// Version to begin with: NAME, NAME@VERSION, or an agent or channel of the config
     from: String,
     /// Name of the new version; that of the old one by default
     #[arg(long, value_name = "NAME")]
@@ -78,7 +79,7 @@ pub struct Fork {
     /// Purpose of this version
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Use it for new runs at once
+    /// Make it active at once
     #[arg(long)]
     promote: bool,
     #[command(flatten)]
@@ -122,7 +123,7 @@ fn field(text: &str) -> Result<(String, Value), CommandError> {
     Ok((first, parts.rev().fold(value, |value, part| json!({ part: value }))))
 }
 
-/// Use a version for new runs
+/// Make a version active
 #[derive(Debug, Args)]
 pub struct Promote {
     /// Version, as NAME@VERSION

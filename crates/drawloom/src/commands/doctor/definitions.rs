@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use drawloom_contract::redact::Redactor;
+use drawloom_contract::{definition::DefinitionKind, redact::Redactor};
 use drawloom_store::{Found, Store};
 use drawloom_substrate::definitions::{RuntimeDefinitions, RuntimeParts};
 
@@ -35,7 +35,9 @@ pub(super) async fn check(report: &mut Report, resolved: &Resolved, data: &Path)
     }
     for (tenant, kind, name, remark) in resolved.layers.remarks() {
         let message = format!("{} {name} of tenant {tenant}: {remark}", kind.as_str());
-        let hint = format!("change the config, or define {name} anew; `drawloom defs verify {name}` says more");
+        let of_kind = if kind == DefinitionKind::Agent { String::new() } else { format!(" --kind {}", kind.as_str()) };
+        let hint =
+            format!("change the config, or define {name} anew; `drawloom defs verify {name}{of_kind}` says more");
         report.add(Verdict::Warn, "definitions", message, Some(hint));
     }
 }

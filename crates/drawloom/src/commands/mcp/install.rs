@@ -67,6 +67,7 @@ pub(super) enum Name {
     Gemini,
     Zed,
     Windsurf,
+    Cline,
 }
 
 /// Where a host's config holds.
@@ -98,7 +99,10 @@ impl State {
         match (config(found), config(wanted)) {
             (Some(theirs), ours) if ours.as_ref() != Some(&theirs) => Self::OtherProject(theirs),
             _ => {
-                let differs = |(name, value): (&String, &Value)| (found.get(name) != Some(value)).then(|| name.clone());
+                let differs = |(name, value): (&String, &Value)| {
+                    let is_enough = found.get(name).is_some_and(|found| edit::is_enough(found, value));
+                    (!is_enough).then(|| name.clone())
+                };
                 Self::OtherSettings(wanted.as_object().into_iter().flatten().filter_map(differs).collect())
             }
         }

@@ -203,12 +203,13 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     let sums = check("aggregate_evaluations", json!({ "def_id": evaluated["structuredContent"]["def_id"] }));
     assert_eq!(sums["structuredContent"]["score"]["mean"], 0.9, "{sums}");
     channels(&mut check);
+    goals(&mut check);
     check("cancel_batch", json!({ "batch_id": batch }));
     check("cancel_run", json!({ "run_id": going, "reason": "enough" }));
     assert_eq!(run(&server.url, &going)["status"], "cancelled");
     check("get_run", json!({ "run_id": going }));
     let pruned = check("prune_runs", json!({ "older_than_seconds": 0 }));
-    assert_eq!(pruned["structuredContent"]["runs"], 8, "{pruned}");
+    assert_eq!(pruned["structuredContent"]["runs"], 21, "{pruned}");
     check("list_runs", json!({}));
     let source = json!({ "system_prompt": "Say it.", "tools": [] });
     let made = check("create_definition", json!({ "kind": "agent", "name": "made", "source": source }));
@@ -230,6 +231,17 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     let refused = client.call("spawn_run", json!({ "agent": "made", "prompt": "x" }));
     assert!(refused["isError"] == true && refused.to_string().contains("no active version"), "{refused}");
 
+    let other = id(&client.call("spawn_run", json!({ "agent": "echo", "prompt": "hello" })), "run_id");
+    let refused = client.call("orchestrate_land", json!({ "run_id": other }));
+    assert!(refused["isError"] == true && refused.to_string().contains("not_a_goal"), "{refused}");
+    called.insert("orchestrate_land".to_owned());
+    // `worktree.rs` has them with a repository.
+    for name in ["diff_worktree", "commit_worktree", "remove_worktree"] {
+        let refused = client.call(name, json!({ "run_id": other }));
+        assert!(refused["isError"] == true && refused.to_string().contains("not_a_goal"), "{refused}");
+        called.insert(name.to_owned());
+    }
+
     let operations = drawloom_server::Operations::builtin();
     let all: BTreeSet<String> = operations.iter().map(|served| served.card().name().to_owned()).collect();
     assert_eq!(called, all);
@@ -241,8 +253,11 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
         "channeldef",
         "delete_channel",
         "delete_memory",
+        "orchestrate_cancel",
+        "orchestrate_land",
         "prune_runs",
         "purge_channel",
+        "remove_worktree",
         "retire_definition",
     ];
     assert_eq!(destructive, BTreeSet::from(expected));
@@ -309,6 +324,25 @@ fn the_journal_of_a_run_that_goes_on_comes_at_once() {
     assert_eq!(client.call("get_run", json!({ "run_id": going }))["structuredContent"]["status"], "running");
     let uris = client.ask("resources/list", json!({}))["result"]["resources"].to_string();
     assert!(uris.contains(&format!("{going}/journal")) && !uris.contains(&format!("{going}/final_text")), "{uris}");
+}
+
+/// A goal of the mock team, from its questions to its result.
+fn goals(check: &mut impl FnMut(&str, Value) -> Value) {
+    check("list_backends", json!({}));
+    check("doctor", json!({}));
+    let goal = json!({ "goal": "a briefing", "backend": "mock", "ask": true, "mock_questions": ["For whom?"], "detach": false });
+    let asked = check("orchestrate", goal);
+    assert_eq!(asked["structuredContent"]["status"], "needs_input", "{asked}");
+    let run = asked["structuredContent"]["run_id"].clone();
+    check("orchestrate_status", json!({ "run_id": run }));
+    let token = asked["structuredContent"]["token"].clone();
+    check("orchestrate_resume", json!({ "token": token, "answers": ["engineers"], "detach": false }));
+    let result = check("orchestrate_result", json!({ "run_id": run, "wait": true }));
+    assert_eq!(result["structuredContent"]["completed"], true, "{result}");
+    check("orchestrate_tail", json!({ "run_id": run, "wait_ms": 10 }));
+    check("orchestrate_list", json!({}));
+    check("list_worktrees", json!({}));
+    check("orchestrate_cancel", json!({ "run_id": run }));
 }
 
 /// Every operation of channels, on one that is made here.

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::{create_channel::create, purge_channel::purge, update_channel::update};
 use crate::{
-    channels::{answer, by},
+    channels::answer,
+    definitions::by,
     dispatch,
     memory::failure,
     operation::{Answer, Call, Card, Operation},
@@ -32,13 +33,13 @@ impl Operation for ChannelDef {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelDefined>, Failure> {
-        let by = by(call, call.caller, &input, &input.idempotency_key);
+        let by = by(call, &input);
         let done = match input.op {
             ChannelDefOp::Create => create(call, as_request(&input)?, &by).await?,
             ChannelDefOp::Update => update(call, &as_request(&input)?, &by).await?,
             ChannelDefOp::Delete => {
                 let input: channels::DeleteChannel = as_request(&input)?;
-                call.app.channels.delete(&input.name, &by).await.map_err(failure)?
+                call.app.runtime.delete_channel(&input.name, &by).await.map_err(failure)?
             }
             ChannelDefOp::Purge => {
                 let purging = purged(call, as_request(&input)?);

@@ -1,12 +1,13 @@
 //! `create_channel`: makes a channel.
 
 use drawloom_contract::{caller::Scope, failure::Failure};
-use drawloom_substrate::channels::{By, ChannelConfig};
+use drawloom_substrate::{channels::ChannelConfig, definitions::By};
 use drawloom_wire::channels::{self, ChannelDescriptor};
 use serde_json::Value;
 
 use crate::{
-    channels::{answer, by},
+    channels::answer,
+    definitions::by,
     memory::failure,
     operation::{Answer, Call, Card, Operation},
 };
@@ -19,12 +20,12 @@ impl Operation for CreateChannel {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Make a channel.", Scope::DefinitionsWrite)
             .toolset("channels")
-            .advice("Agents can use it at once, if their gate `channels` names it.")
+            .advice("Agents can use it at once, if their gate `channels` names it. Its versions are definitions of the kind channel.")
             .stores_key()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelDescriptor>, Failure> {
-        let by = by(call, call.caller, &input, &input.idempotency_key);
+        let by = by(call, &input);
         answer(create(call, input, &by).await?, Vec::new(), None)
     }
 }
@@ -41,5 +42,5 @@ pub(super) async fn create(call: &Call<'_>, input: channels::CreateChannel, by: 
         max_attempts: input.max_attempts.unwrap_or(usual.max_attempts),
         dead_letter: input.dead_letter,
     };
-    call.app.channels.create(&input.name, config, by).await.map_err(failure)
+    call.app.runtime.create_channel(&input.name, config, by).await.map_err(failure)
 }

@@ -4,7 +4,8 @@ use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::channels::{self, ChannelDeleted};
 
 use crate::{
-    channels::{answer, by},
+    channels::answer,
+    definitions::by,
     memory::failure,
     operation::{Answer, Call, Card, Operation},
 };
@@ -23,7 +24,7 @@ impl Operation for DeleteChannel {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelDeleted>, Failure> {
-        let by = by(call, call.caller, &input, &input.idempotency_key);
-        answer(call.app.channels.delete(&input.name, &by).await.map_err(failure)?, Vec::new(), None)
+        let by = by(call, &input);
+        answer(call.app.runtime.delete_channel(&input.name, &by).await.map_err(failure)?, Vec::new(), None)
     }
 }

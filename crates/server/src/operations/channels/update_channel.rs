@@ -1,12 +1,13 @@
 //! `update_channel`: changes a channel made at runtime.
 
 use drawloom_contract::{caller::Scope, failure::Failure};
-use drawloom_substrate::channels::{By, ChannelConfig};
+use drawloom_substrate::{channels::ChannelConfig, definitions::By};
 use drawloom_wire::channels::{self, ChannelDescriptor};
 use serde_json::Value;
 
 use crate::{
-    channels::{answer, by},
+    channels::answer,
+    definitions::by,
     memory::failure,
     operation::{Answer, Call, Card, Operation},
 };
@@ -24,7 +25,7 @@ impl Operation for UpdateChannel {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelDescriptor>, Failure> {
-        let by = by(call, call.caller, &input, &input.idempotency_key);
+        let by = by(call, &input);
         answer(update(call, &input, &by).await?, Vec::new(), None)
     }
 }
@@ -43,5 +44,5 @@ pub(super) async fn update(call: &Call<'_>, input: &channels::UpdateChannel, by:
             dead_letter: input.dead_letter.or_else(|| config.dead_letter.clone()),
         };
     };
-    call.app.channels.update(&input.name, change, by).await.map_err(failure)
+    call.app.runtime.update_channel(&input.name, change, by).await.map_err(failure)
 }

@@ -1,4 +1,4 @@
-//! `create_definition`: defines an agent, a skill or a volume.
+//! `create_definition`: defines an agent, a channel, a skill or a volume.
 
 use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_substrate::definitions::Create;
@@ -15,9 +15,9 @@ impl Operation for CreateDefinition {
     type Input = definitions::CreateDefinition;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Define an agent, a skill or a volume, or a new version of one.", Scope::DefinitionsWrite)
+        Card::of::<Self::Input>("Define an agent, a channel, a skill or a volume, or a new version of one.", Scope::DefinitionsWrite)
             .toolset("defs")
-            .advice("Every run can use it at once. Call verify_definition first to see every problem. What it asks for beyond what you may give is refused, with what the operator would have to write.")
+            .advice("It is active at once, for every run. Call verify_definition first to see every problem. What it asks for beyond what you may give is refused, with what the operator would have to write.")
             .stores_key()
     }
 

@@ -20,7 +20,7 @@ impl Operation for ForkDefinition {
             Scope::DefinitionsWrite,
         )
         .toolset("defs")
-        .advice("New runs use it after promote_definition, or with promote.")
+        .advice("It becomes active with promote_definition, or with promote.")
         .stores_key()
     }
 

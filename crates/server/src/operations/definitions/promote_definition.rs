@@ -15,9 +15,11 @@ impl Operation for PromoteDefinition {
     type Input = definitions::PromoteDefinition;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Make a version of a definition the one that new runs use.", Scope::DefinitionsWrite)
+        Card::of::<Self::Input>("Make a version of a definition the active one.", Scope::DefinitionsWrite)
             .toolset("defs")
-            .advice("Runs that have started keep their version.")
+            .advice(
+                "New runs use it, and a channel has its settings at once. Runs that have started keep their version.",
+            )
             .stores_key()
     }
 

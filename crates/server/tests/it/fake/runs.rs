@@ -20,6 +20,7 @@ use drawloom_testkit::suites::records::fold;
 use futures::StreamExt as _;
 
 use super::{Fake, Key};
+use drawloom_server::GOAL_AGENT;
 
 fn unknown(code: &'static str, what: &str) -> Failure {
     Failure::new(FailureKind::NotFound, code, format!("there is no such {what}"))
@@ -93,7 +94,7 @@ impl Fake {
         starts.iter().try_for_each(|start| match start.agent.as_str() {
             "crash" => panic!("the secret of the crash"),
             "full" => Err(Failure::new(FailureKind::Throttled, "backpressure", "the queue is full")),
-            "quick" | "failing" | "slow" => Ok(()),
+            "quick" | "failing" | "slow" | GOAL_AGENT => Ok(()),
             other => Err(Failure::new(FailureKind::NotFound, "unknown_agent", format!("there is no agent {other}"))),
         })
     }

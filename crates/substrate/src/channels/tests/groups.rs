@@ -223,3 +223,35 @@ async fn messages_that_are_gone_are_told_also_when_there_is_nothing_else() {
     };
     assert!(nothing.warnings[0].starts_with("1 messages"), "{:?}", nothing.warnings);
 }
+
+#[tokio::test]
+async fn a_message_whose_attempts_are_used_up_needs_no_consumer_to_become_a_dead_letter() {
+    let config = json!({ "jobs": { "lease_ms": 1_000, "max_attempts": 1 } });
+    let it = setup(config.clone());
+    it.publish("jobs", json!("poison")).await;
+    it.publish("jobs", json!("given back")).await;
+    it.publish("jobs", json!("done")).await;
+    let leases = take(&it, 9).await;
+    settle(&it, &[leases[1].2], Settle::Nak).await.expect("given back");
+    settle(&it, &[leases[2].2], Settle::Ack).await.expect("done");
+    it.clock.advance(999);
+    it.channels.bury_all().await.expect("a store");
+    assert_eq!(it.channels.count(&Tenant::default_tenant(), "jobs.dead").await.expect("a store").messages, 1);
+    // Another server counts the lease anew, without a member that comes.
+    let again = it.restarted(config).await;
+    let sweeping = tokio::spawn(again.channels.clone().sweep_expired());
+    let (_, dead) = again.place("jobs.dead");
+    let mut listener = again.channels.listen([&dead]);
+    while again.channels.leases.lock().expect("no panic").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    again.clock.advance(60_000);
+    tokio::time::timeout(Duration::from_secs(5), listener.changed()).await.expect("a dead letter");
+    sweeping.abort();
+    let letters: Vec<Value> =
+        again.values("jobs.dead").await.into_iter().map(|letter| letter["value"].clone()).collect();
+    assert_eq!(letters, ["given back", "poison"]);
+    assert_eq!(take(&again, 9).await, [], "nothing comes back");
+    let late = settle(&again, &[leases[0].2], Settle::Ack).await.expect_err("it is a dead letter");
+    assert_eq!(late.code(), "channel_lease_lost");
+}

@@ -47,7 +47,7 @@ async fn cross(limit: &Limit) -> &'static str {
     match limit.name {
         "channel_name" => {
             let name = "x".repeat(most(limit) as usize + 1);
-            it.channels.create(&name, ChannelConfig::default(), &by(&ann, None)).await.expect_err("too long").code()
+            it.create(&name, ChannelConfig::default(), &by(&ann, None)).await.expect_err("too long").code()
         }
         "channel_consumer_name" => {
             let long = Subscribe { group: Some("x".repeat(most(limit) as usize + 1)), ..ask(1) };
@@ -70,7 +70,7 @@ async fn cross(limit: &Limit) -> &'static str {
         }
         "channel_messages_most" => {
             let config = ChannelConfig { max_messages: most(limit) + 1, ..ChannelConfig::default() };
-            it.channels.create("big", config, &by(&ann, None)).await.expect_err("too many").code()
+            it.create("big", config, &by(&ann, None)).await.expect_err("too many").code()
         }
         "channel_page" => {
             append(&it, &place, most(limit) + 1).await;
@@ -98,16 +98,12 @@ async fn cross(limit: &Limit) -> &'static str {
         "channel_defined" => {
             let key = |number| ValueKey {
                 tenant: Tenant::default_tenant(),
-                space: place::DEFINITIONS,
-                owner: "channels".into(),
+                space: Space::of("definitions"),
+                owner: "channel".into(),
                 key: format!("c{number}"),
             };
             put(&it, (0..most(limit)).map(key), json!({})).await;
-            it.channels
-                .create("one-more", ChannelConfig::default(), &by(&ann, None))
-                .await
-                .expect_err("too many")
-                .code()
+            it.create("one-more", ChannelConfig::default(), &by(&ann, None)).await.expect_err("too many").code()
         }
         "channel_consumers" => {
             let (_, all) = it.place("all");

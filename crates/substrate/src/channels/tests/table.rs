@@ -1,9 +1,6 @@
 //! The table of channels stays in step with the store, and dead-letter channels with those that they belong to.
 
-use drawloom_contract::{
-    log::{Durability, LogChange, LogChanged, Page as LogPage, Tail},
-    values::{Range, Within},
-};
+use drawloom_contract::log::{Durability, LogChange, LogChanged, Page as LogPage, Tail};
 use futures::stream::BoxStream;
 
 use super::{super::place::DEFERRED, *};
@@ -51,7 +48,7 @@ async fn a_message_that_becomes_due_during_a_purge_does_not_survive_it() {
     let other = Channels::new(parts(&store, &clock, json!({ "jobs": {} })));
     let logs = Arc::new(DueAfterTrim { inner: store.clone(), other });
     let channels = Channels::new(ChannelParts { logs, ..parts(&store, &clock, json!({ "jobs": {} })) });
-    let it = Setup { channels, store, clock };
+    let it = Setup::of(channels, store, clock);
     let (ann, (channel, place)) = (caller("ann"), it.place("jobs"));
     it.publish("jobs", json!("now")).await;
     let later = Publish { deliver_after_ms: Some(1_000), ..message(json!("later")) };
@@ -74,14 +71,14 @@ fn knows(it: &Setup, name: &str) -> bool {
 async fn a_repeat_repairs_the_table_that_a_cut_off_request_left() {
     let it = setup(json!({}));
     let (cut_off, ann) = (it.restarted(json!({})).await, caller("ann"));
-    let made = cut_off.channels.create("ch", config(json!({})), &by(&ann, Some("create"))).await.expect("made");
+    let made = cut_off.create("ch", config(json!({})), &by(&ann, Some("create"))).await.expect("made");
     assert!(!knows(&it, "ch"));
-    let again = it.channels.create("ch", config(json!({})), &by(&ann, Some("create"))).await.expect("a repeat");
+    let again = it.create("ch", config(json!({})), &by(&ann, Some("create"))).await.expect("a repeat");
     assert_eq!((again, knows(&it, "ch")), (made, true));
-    let deleted = cut_off.channels.delete("ch", &by(&ann, Some("delete"))).await.expect("deleted");
+    let deleted = cut_off.delete("ch", &by(&ann, Some("delete"))).await.expect("deleted");
     assert!(knows(&it, "ch"));
     it.publish("ch", json!("left")).await;
-    let again = it.channels.delete("ch", &by(&ann, Some("delete"))).await.expect("a repeat");
+    let again = it.delete("ch", &by(&ann, Some("delete"))).await.expect("a repeat");
     assert_eq!((again, knows(&it, "ch")), (deleted, false));
     assert_eq!(it.channels.count(&Tenant::default_tenant(), "ch").await.expect("a store").messages, 0);
 }
@@ -90,7 +87,7 @@ async fn a_repeat_repairs_the_table_that_a_cut_off_request_left() {
 async fn the_table_follows_the_store() {
     let it = setup(json!({}));
     let (other, ann) = (it.restarted(json!({})).await, caller("ann"));
-    let following = tokio::spawn(it.channels.clone().follow_definitions());
+    let following = tokio::spawn(it.definitions.clone().follow());
     let until = |is_known: bool| {
         let it = &it;
         async move {
@@ -99,9 +96,9 @@ async fn the_table_follows_the_store() {
             }
         }
     };
-    other.channels.create("ch", config(json!({})), &by(&ann, None)).await.expect("made");
+    other.create("ch", config(json!({})), &by(&ann, None)).await.expect("made");
     tokio::time::timeout(Duration::from_secs(5), until(true)).await.expect("it is known");
-    other.channels.delete("ch", &by(&ann, None)).await.expect("deleted");
+    other.delete("ch", &by(&ann, None)).await.expect("deleted");
     tokio::time::timeout(Duration::from_secs(5), until(false)).await.expect("it is forgotten");
     following.abort();
 }
@@ -109,20 +106,29 @@ async fn the_table_follows_the_store() {
 #[tokio::test]
 async fn dead_letters_stay_when_their_channel_is_defined_and_go_with_the_channel_they_belong_to() {
     let (it, ann) = (setup(json!({})), caller("ann"));
-    it.channels.create("jobs", config(json!({})), &by(&ann, None)).await.expect("made");
+    it.create("jobs", config(json!({})), &by(&ann, None)).await.expect("made");
     it.publish("jobs.dead", json!("kept")).await;
-    it.channels.create("jobs.dead", config(json!({})), &by(&ann, None)).await.expect("made");
-    it.channels.delete("jobs", &by(&ann, None)).await.expect("deleted");
+    it.create("jobs.dead", config(json!({})), &by(&ann, None)).await.expect("made");
+    it.delete("jobs", &by(&ann, None)).await.expect("deleted");
     assert_eq!(it.values("jobs.dead").await, ["kept"], "it is defined on its own");
+    it.create("jobs", config(json!({})), &by(&ann, None)).await.expect("made");
+    it.publish("jobs.dead", json!("gone")).await;
+    it.delete("jobs.dead", &by(&ann, None)).await.expect("deleted");
+    assert_eq!(
+        it.values("jobs.dead").await,
+        Vec::<Value>::new(),
+        "the dead-letter channel of jobs, without its messages"
+    );
+    it.delete("jobs", &by(&ann, None)).await.expect("deleted");
 
     for name in ["a", "b"] {
         let shared = config(json!({ "dead_letter": "lost" }));
-        it.channels.create(name, shared, &by(&ann, None)).await.expect("made");
+        it.create(name, shared, &by(&ann, None)).await.expect("made");
     }
     it.publish("lost", json!("letter")).await;
-    let first = it.channels.delete("a", &by(&ann, None)).await.expect("deleted");
+    let first = it.delete("a", &by(&ann, None)).await.expect("deleted");
     assert_eq!(first["warnings"], Value::Null, "the other channel has it too");
-    let last = it.channels.delete("b", &by(&ann, None)).await.expect("deleted");
+    let last = it.delete("b", &by(&ann, None)).await.expect("deleted");
     assert!(last["warnings"][0].as_str().is_some_and(|text| text.contains("\"lost\"")), "{last}");
     assert_eq!(it.channels.count(&Tenant::default_tenant(), "lost").await.expect("a store").messages, 0);
 }
@@ -130,21 +136,21 @@ async fn dead_letters_stay_when_their_channel_is_defined_and_go_with_the_channel
 #[tokio::test]
 async fn a_dead_letter_channel_must_have_a_name_and_a_scope_that_fit() {
     let (it, ann) = (setup(json!({ "agents": { "scope": "agent" }, "all": {} })), caller("ann"));
-    let long = it.channels.create(&"x".repeat(124), config(json!({})), &by(&ann, None)).await.expect_err("too long");
+    let long = it.create(&"x".repeat(124), config(json!({})), &by(&ann, None)).await.expect_err("too long");
     assert_eq!(long.code(), "channel_name_invalid");
     let named = config(json!({ "dead_letter": "lost" }));
-    it.channels.create(&"x".repeat(124), named, &by(&ann, None)).await.expect("it names one");
-    it.channels.create(&"y".repeat(123), config(json!({})), &by(&ann, None)).await.expect("short enough");
+    it.create(&"x".repeat(124), named, &by(&ann, None)).await.expect("it names one");
+    it.create(&"y".repeat(123), config(json!({})), &by(&ann, None)).await.expect("short enough");
     for (name, other) in [
         ("mine", json!({ "scope": "user", "dead_letter": "agents" })),
         ("mine", json!({ "scope": "user", "dead_letter": "lost" })),
         ("agents.dead", json!({ "scope": "user" })),
     ] {
-        let refused = it.channels.create(name, config(other), &by(&ann, None)).await.expect_err("another scope");
+        let refused = it.create(name, config(other), &by(&ann, None)).await.expect_err("another scope");
         assert_eq!(refused.code(), "channel_scope_invalid", "{refused}");
     }
     let tenant = config(json!({ "scope": "user", "dead_letter": "all" }));
-    it.channels.create("mine", tenant, &by(&ann, None)).await.expect("the tenant's takes all");
+    it.create("mine", tenant, &by(&ann, None)).await.expect("the tenant's takes all");
     let wrong = serde_json::from_value(json!({ "a": { "scope": "user" }, "a.dead": { "scope": "agent" } }));
     assert_eq!(problems(&wrong.expect("channels")).len(), 2);
 }

@@ -49,7 +49,7 @@ async fn a_message_between_the_look_and_the_wait_is_delivered() {
     let (store, clock) = (Arc::<Fake>::default(), Arc::<SetClock>::default());
     let logs = Arc::new(Between { inner: store.clone(), once: false.into() });
     let channels = Channels::new(ChannelParts { logs, ..parts(&store, &clock, json!({ "jobs": {} })) });
-    let it = Setup { channels, store, clock };
+    let it = Setup::of(channels, store, clock);
     let (ann, (channel, place)) = (caller("ann"), it.place("jobs"));
     let mut listener = it.channels.listen([&place]);
     let by = by(&ann, None);

@@ -37,7 +37,7 @@ const AGENTS: &[&str] = &["helper", "helper*", "coder", "co*", "lead", "*", "mad
 const HOSTS: &[&str] = &["a.example", "*.example", "b.a.example", "*.a.example", "*", "example", "A.example"];
 const SCOPES: &[&str] = &["agent", "user", "tenant", "global", "run"];
 const CHANNELS: &[&str] = &["exp-1", "exp-*", "exp", "*", "other"];
-const KINDS: &[&str] = &["agent", "skill"];
+const KINDS: &[&str] = &["agent", "channel", "skill"];
 
 /// The world in which deeds are tried: more names than the lists have.
 const TOOL_WORLD: &[&str] =
@@ -127,6 +127,23 @@ fn assert_within(child: &Definition, maker: &Definition, spawns: &dyn Fn(&str) -
     }
 }
 
+/// Tries channels of every name, with dead letters anywhere: what is accepted, its maker can use itself.
+fn defines_channels_of_its_own(definitions: &RuntimeDefinitions, maker: &Definition, random: &mut Seeded) {
+    for name in CHANNEL_WORLD {
+        let dead =
+            CHANNEL_WORLD.get(random.below(2 * CHANNEL_WORLD.len() as u64) as usize).filter(|dead| *dead != name);
+        let source = json!({ "dead_letter": dead });
+        let ceilings = [&Ceiling::of(maker)];
+        let tenant = Tenant::default_tenant();
+        let examined = definitions.examine(&tenant, DefinitionKind::Channel, name, &source, &ceilings);
+        assert_eq!(examined.problems, []);
+        let may = |gate: &str, name: &str| maker.allows(gate, name);
+        let is_own = may("channels.publish", name) || may("channels.subscribe", name);
+        let is_within = is_own && dead.is_none_or(|dead| may("channels.publish", dead));
+        assert_eq!(examined.excess.is_empty(), is_within, "{name} with {dead:?} by {maker:#?}: {:?}", examined.excess);
+    }
+}
+
 #[tokio::test]
 async fn no_agent_makes_an_agent_that_can_do_more_than_itself() {
     let fixture = Fixture::new();
@@ -140,9 +157,10 @@ async fn no_agent_makes_an_agent_that_can_do_more_than_itself() {
         let inputs = definitions.layers().boot.config.inputs_with(&volumes, &skills);
         let config = serde_json::from_value(made).expect("an agent");
         let (Some(mut maker), _) = crate::catalog::resolve_one(&inputs, "coder", &config) else { panic!("a maker") };
-        for gate in ["channels.publish", "evaluation_scopes"] {
+        for gate in ["channels.publish", "channels.subscribe", "evaluation_scopes"] {
             maker.gates.insert(gate.into(), random.some(CHANNELS));
         }
+        defines_channels_of_its_own(&definitions, &maker, &mut random);
         let mut child = source(&mut random);
         // Often much of it comes from the maker, so that enough is accepted.
         if number % 2 == 0 {

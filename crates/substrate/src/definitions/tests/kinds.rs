@@ -87,3 +87,54 @@ async fn a_volume_stays_inside_the_folder_that_the_operator_allows() {
     assert!(narrowed.layers().locate(&here, &user, Some("mine"), "x").is_err());
     assert!(std::path::Path::new(&fixture.path("under/a/b")).is_dir(), "no file is deleted");
 }
+
+#[tokio::test]
+async fn an_agent_defines_only_channels_that_it_can_use_and_changes_only_its_own() {
+    let mut fixture = Fixture::new();
+    fixture.agents["talker"] = json!({
+        "tools": ["AgentDef"], "definitions": ["channel"],
+        "channels": { "publish": ["talk/*"], "subscribe": ["inbox"] },
+    });
+    let (definitions, ann) = (fixture.start().await, caller("default"));
+    let talker = agent(&definitions, "talker").expect("of the config");
+    let kind = DefinitionKind::Channel;
+    let channel = |name: &str, source: Value| Create { kind, ..create(name, source) };
+    let mut number = 0;
+    let mut call = async |create: Create| {
+        number += 1;
+        let context = context(&talker, number);
+        definitions.create(create, &By::Call { context: &context, definition: &talker }).await
+    };
+    let made = call(channel("talk/a", json!({ "semantic": "broadcast" }))).await.expect("it may publish");
+    assert_eq!((&made["bounded_by"], &made["def_id"]), (&json!("talker"), &json!("talk/a@1")));
+    call(channel("inbox", json!({}))).await.expect("it may subscribe");
+    for (name, source, part) in [
+        ("other", json!({}), "channels: other is not allowed"),
+        ("talk/b", json!({ "dead_letter": "other" }), "channels.publish: other is not allowed"),
+        ("inbox2", json!({ "dead_letter": "other" }), "in 2 places"),
+    ] {
+        let refused = call(channel(name, source)).await.expect_err(part);
+        assert_eq!(refused.code(), "definition_exceeds_maker", "{refused}");
+        assert!(refused.to_string().contains(part), "{part}: {refused}");
+    }
+    // The dead letters of its channel must not come out in a channel of others.
+    let by = by(&ann, None);
+    definitions.create(channel("inbox.dead", json!({})), &by).await.expect("callers define all");
+    let refused =
+        call(channel("inbox", json!({ "max_messages": 1 }))).await.expect_err("letters to a caller's channel");
+    assert!(refused.to_string().contains("channels.publish: inbox.dead is not allowed"), "{refused}");
+    definitions.create(channel("talk/theirs", json!({})), &by).await.expect("callers define all");
+    let refused = call(channel("talk/theirs", json!({ "max_messages": 1 }))).await.expect_err("a caller made it");
+    assert_eq!(refused.code(), "not_the_owner");
+    // The operator takes the gate away: what is there stays, and a version of it is not promoted again.
+    fixture.agents["talker"]["channels"] = json!({ "publish": [] });
+    let narrowed = fixture.start().await;
+    assert!(narrowed.layers().channels_of(&ann.tenant).find("talk/a").is_some());
+    let again = narrowed.promote(Promote { kind, ..promote("talk/a", 1) }, &by).await.expect_err("beyond its maker");
+    assert_eq!(again.code(), "definition_exceeds_maker");
+    let listed =
+        narrowed.list(&ann.tenant, &ListAsked { kind: Some(kind), ..ListAsked::default() }).await.expect("names");
+    let names: Vec<&str> =
+        listed["definitions"].as_array().expect("rows").iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["inbox", "inbox.dead", "talk/a", "talk/theirs"]);
+}

@@ -8,6 +8,15 @@ use serde_json::{Value, json};
 use super::{Name, Scope, common};
 use crate::{environment, exit::CommandError};
 
+/// How long hosts that have a limit of a call wait at least, in seconds. A goal that is not detached takes that long and longer.
+const TIMEOUT_SECONDS: u64 = 600;
+
+/// The same for hosts that count milliseconds.
+const TIMEOUT_MS: u64 = TIMEOUT_SECONDS * 1000;
+
+/// For Claude Code, whose limit is hard: progress does not extend it, and without one a call over stdio can take longer than a day.
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
 /// How a host starts the proxy.
 pub(super) struct Server {
     pub(super) program: String,
@@ -23,6 +32,8 @@ pub(super) struct Places {
     pub(super) home: PathBuf,
     pub(super) config: PathBuf,
     pub(super) codex: PathBuf,
+    /// The file that `CLINE_MCP_SETTINGS_PATH` names.
+    pub(super) cline: Option<PathBuf>,
     pub(super) project: PathBuf,
 }
 
@@ -35,6 +46,7 @@ impl Places {
         Ok(Self {
             config: environment::config_home().unwrap_or_else(|| home.join(".config")),
             codex: environment::variable("CODEX_HOME").map_or_else(|| home.join(".codex"), PathBuf::from),
+            cline: environment::variable("CLINE_MCP_SETTINGS_PATH").map(PathBuf::from),
             project: PathBuf::from("."),
             home,
         })
@@ -79,7 +91,7 @@ pub(super) static CLIENTS: &[Client] = &[
         programs: &["claude"],
         file: |places, scope| by_scope(scope, places.home.join(".claude.json"), places.project.join(".mcp.json")),
         format: Form::Json("mcpServers"),
-        entry: |server| json!({ "type": "stdio", "command": server.program, "args": server.args, "env": {} }),
+        entry: |server| json!({ "type": "stdio", "command": server.program, "args": server.args, "env": {}, "timeout": DAY_MS }),
         command: |server, scope| {
             let scope = if scope == Scope::User { "user" } else { "project" };
             Some(words(&["claude", "mcp", "add", "--scope", scope, "drawloom", "--"], server))
@@ -94,7 +106,12 @@ pub(super) static CLIENTS: &[Client] = &[
         },
         format: Form::Toml("mcp_servers"),
         // It hands on only a few variables of its own environment, and those that it is told to.
-        entry: |server| json!({ "command": server.program, "args": server.args, "env_vars": server.variables }),
+        entry: |server| {
+            json!({
+                "command": server.program, "args": server.args, "env_vars": server.variables,
+                "tool_timeout_sec": TIMEOUT_SECONDS,
+            })
+        },
         command: |_, _| None,
     },
     Client {
@@ -111,7 +128,7 @@ pub(super) static CLIENTS: &[Client] = &[
         format: Form::Json("mcp"),
         entry: |server| {
             let command: Vec<&String> = [&server.program].into_iter().chain(&server.args).collect();
-            json!({ "type": "local", "enabled": true, "command": command })
+            json!({ "type": "local", "enabled": true, "command": command, "timeout": TIMEOUT_MS })
         },
         command: |_, _| None,
     },
@@ -148,7 +165,7 @@ pub(super) static CLIENTS: &[Client] = &[
             by_scope(scope, places.home.join(".gemini/settings.json"), places.project.join(".gemini/settings.json"))
         },
         format: Form::Json("mcpServers"),
-        entry: common,
+        entry: |server| json!({ "command": server.program, "args": server.args, "timeout": TIMEOUT_MS }),
         command: |server, scope| {
             let scope = if scope == Scope::User { "user" } else { "project" };
             // Its command would take our options for its own.
@@ -162,7 +179,7 @@ pub(super) static CLIENTS: &[Client] = &[
         programs: &["zed", "zeditor"],
         file: |places, scope| (scope == Scope::User).then(|| places.config.join("zed/settings.json")),
         format: Form::Json("context_servers"),
-        entry: |server| json!({ "command": server.program, "args": server.args, "env": {} }),
+        entry: |server| json!({ "command": server.program, "args": server.args, "env": {}, "timeout": TIMEOUT_SECONDS }),
         command: |_, _| None,
     },
     Client {
@@ -174,7 +191,25 @@ pub(super) static CLIENTS: &[Client] = &[
         entry: common,
         command: |_, _| None,
     },
+    Client {
+        name: Name::Cline,
+        title: "Cline",
+        programs: &["cline"],
+        file: |places, scope| (scope == Scope::User).then(|| cline_file(places)),
+        format: Form::Json("mcpServers"),
+        entry: |server| json!({ "command": server.program, "args": server.args, "timeout": TIMEOUT_SECONDS }),
+        command: |_, _| None,
+    },
 ];
+
+/// The settings of Cline: the file that its variable names, else that of the extension of VS Code, unless only the command line's is there.
+fn cline_file(places: &Places) -> PathBuf {
+    let name = "cline_mcp_settings.json";
+    let extension = places.config.join("Code/User/globalStorage/saoudrizwan.claude-dev/settings").join(name);
+    let command_line = places.home.join(".cline/data/settings").join(name);
+    let usual = if command_line.exists() && !extension.exists() { command_line } else { extension };
+    places.cline.clone().unwrap_or(usual)
+}
 
 /// The host of this name.
 pub(super) fn of(name: Name) -> &'static Client {

@@ -55,12 +55,21 @@ pub(super) fn find(text: &str, form: Form) -> Option<Value> {
     }
 }
 
-/// Text or a list of texts, as JSON; nothing else is in an entry of ours.
+/// Whether a field that is there need not be changed: it is the same, or a larger number. A number of ours is a timeout, and a user may
+/// want a longer one.
+pub(super) fn is_enough(found: &Value, wanted: &Value) -> bool {
+    let larger = found.as_f64().zip(wanted.as_f64()).is_some_and(|(found, wanted)| found >= wanted);
+    found == wanted || larger
+}
+
+/// A text, a number or a list of texts, as JSON; nothing else is in an entry of ours.
 fn json_of(item: &Item) -> Option<Value> {
-    match (item.as_str(), item.as_array()) {
-        (Some(text), _) => Some(text.into()),
-        (None, Some(items)) => Some(items.iter().filter_map(toml_edit::Value::as_str).collect()),
-        (None, None) => None,
+    match item.as_value()? {
+        toml_edit::Value::String(text) => Some(text.value().as_str().into()),
+        toml_edit::Value::Integer(number) => Some((*number.value()).into()),
+        toml_edit::Value::Float(number) => Some((*number.value()).into()),
+        toml_edit::Value::Array(items) => Some(items.iter().filter_map(toml_edit::Value::as_str).collect()),
+        _ => None,
     }
 }
 
@@ -97,7 +106,9 @@ fn put_json(text: &str, key: &str, entry: &Value) -> Result<(String, bool), Stri
         let found = mine.get(name);
         let said = found.as_ref().and_then(|found| found.value()).and_then(|value| value.to_serde_value());
         // An empty object asks for nothing, so what the user put there stays; what is the same stays as it is written.
-        if said.as_ref() == Some(wanted) || wanted.as_object().is_some_and(serde_json::Map::is_empty) {
+        if said.is_some_and(|said| is_enough(&said, wanted))
+            || wanted.as_object().is_some_and(serde_json::Map::is_empty)
+        {
             continue;
         }
         match found {
@@ -202,21 +213,15 @@ fn with_found(table: &dyn TableLike, name: &str, wanted: &Value) -> Value {
 }
 
 fn says(table: &dyn TableLike, name: &str, wanted: &Value) -> bool {
-    let Some(found) = table.get(name) else { return false };
-    match wanted {
-        Value::String(text) => found.as_str() == Some(text),
-        Value::Array(items) => found.as_array().is_some_and(|found| {
-            found.len() == items.len() && found.iter().zip(items).all(|(one, other)| one.as_str() == other.as_str())
-        }),
-        _ => false,
-    }
+    table.get(name).and_then(json_of).is_some_and(|found| is_enough(&found, wanted))
 }
 
-/// Texts and lists of texts: all that an entry in TOML has.
+/// Texts, whole numbers and lists of texts: all that an entry in TOML has.
 fn value(value: &Value) -> toml_edit::Value {
-    match value {
-        Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Array>().into(),
-        value => value.as_str().unwrap_or_default().into(),
+    match (value, value.as_i64()) {
+        (Value::Array(items), _) => items.iter().filter_map(Value::as_str).collect::<Array>().into(),
+        (_, Some(number)) => number.into(),
+        (value, None) => value.as_str().unwrap_or_default().into(),
     }
 }
 
@@ -267,6 +272,22 @@ mod tests {
         let before = "[mcp.drawloom]\r\ncommand = \"drawloom\"\r\nenv_vars = [\"MINE\", \"A\"]\r\n";
         let (after, _) = put(before, Form::Toml("mcp"), &wanted).expect("TOML");
         assert_eq!(after, before.replace("\"A\"", "\"A\", \"B\""), "with the line ends that it had");
+    }
+
+    #[test]
+    fn a_shorter_timeout_is_raised_and_a_longer_one_stays() {
+        let wanted = json!({ "command": "drawloom", "timeout": 600 });
+        let json =
+            |timeout: u32| format!("{{\"mcp\":{{\"drawloom\":{{\"command\":\"drawloom\",\"timeout\":{timeout}}}}}}}");
+        let toml = |timeout: &str| format!("[mcp.drawloom]\ncommand = \"drawloom\"\ntimeout = {timeout} # mine\n");
+        assert_eq!(put(&json(9), Form::Json("mcp"), &wanted).expect("JSON").0, json(600));
+        assert_eq!(put(&json(601), Form::Json("mcp"), &wanted).expect("JSON").0, json(601));
+        assert_eq!(put(&toml("9"), Form::Toml("mcp"), &wanted).expect("TOML").0, toml("600"));
+        for longer in ["600", "3600", "900.5"] {
+            assert_eq!(put(&toml(longer), Form::Toml("mcp"), &wanted).expect("TOML").0, toml(longer));
+        }
+        let none = put("[mcp.drawloom]\ncommand = \"drawloom\"\n", Form::Toml("mcp"), &wanted).expect("TOML").0;
+        assert_eq!(find(&none, Form::Toml("mcp")).expect("an entry")["timeout"], 600);
     }
 
     #[test]

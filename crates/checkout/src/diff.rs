@@ -1,0 +1,198 @@
+//! Differences between commits: which files, how many lines, and the text within a limit.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    checkouts::Checkouts,
+    error::Error,
+    git::{Repository, parts},
+    names::shown,
+    oid::Oid,
+    state::Goal,
+};
+
+/// A file that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Plain text, or quoted as git quotes it.
+    pub path: String,
+    pub status: Status,
+    /// Where it was before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+/// How a file differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+    Copied,
+    /// A file became a link, or the other way round.
+    TypeChanged,
+}
+
+/// The difference between two commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diff {
+    /// The beginning and the end, with a line between them that says how much is left out. Secrets are masked.
+    pub text: String,
+    pub truncated: bool,
+    pub files: Vec<Change>,
+    pub insertions: u64,
+    pub deletions: u64,
+}
+
+/// Which files differ, and by how many lines.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) files: Vec<Change>,
+    pub(crate) insertions: u64,
+    pub(crate) deletions: u64,
+    /// The files and directories that the second tree has and the first has not.
+    pub(crate) objects: Vec<Oid>,
+}
+
+impl Checkouts {
+    /// What changed from one commit to another, with at most about `most_bytes` of text.
+    pub async fn diff(&self, goal: &str, from: &Oid, to: &Oid, most_bytes: usize) -> Result<Diff, Error> {
+        let goal = self.goal(goal).await?;
+        let (from, to) = tokio::try_join!(self.tree_of(&goal, from), self.tree_of(&goal, to))?;
+        let (text, changes) =
+            tokio::try_join!(self.patch(&goal, &from, &to, &[], most_bytes), self.changes(&goal, &from, &to))?;
+        let Changes { files, insertions, deletions, .. } = changes;
+        Ok(Diff { truncated: text.1, text: text.0, files, insertions, deletions })
+    }
+
+    /// The tree of a commit.
+    pub async fn tree(&self, goal: &str, commit: &Oid) -> Result<Oid, Error> {
+        let goal = self.goal(goal).await?;
+        self.tree_of(&goal, commit).await
+    }
+
+    /// The text of a difference, of some paths or of all, and whether it was cut.
+    pub(crate) async fn patch(
+        &self,
+        goal: &Goal,
+        from: &Oid,
+        to: &Oid,
+        paths: &[String],
+        most: usize,
+    ) -> Result<(String, bool), Error> {
+        let asked = [
+            "diff-tree",
+            "-r",
+            "-p",
+            "-M",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            from.as_str(),
+            to.as_str(),
+            "--",
+        ];
+        let ran = self.git(goal, Repository::Shared).args(asked).args(paths).most(most).ok().await?;
+        let (truncated, half) = (ran.missing > 0, most - most / 2);
+        let tail = ran.stdout.get(half.min(ran.stdout.len())..).unwrap_or_default().to_vec();
+        let head = ran.stdout[..ran.stdout.len() - tail.len()].to_vec();
+        let captured = drawloom_process::Captured { head, tail, missing: ran.missing };
+        let text = captured.whole_lines().into_text();
+        Ok((self.parts.redactor.clean(text).into_inner(), truncated))
+    }
+
+    /// Which files differ between two trees.
+    pub(crate) async fn changes(&self, goal: &Goal, from: &Oid, to: &Oid) -> Result<Changes, Error> {
+        let asked = [
+            "diff-tree",
+            "-r",
+            "-t",
+            "-z",
+            "-M",
+            "--raw",
+            "--numstat",
+            "--no-ext-diff",
+            "--no-textconv",
+            from.as_str(),
+            to.as_str(),
+        ];
+        let answer = self.git(goal, Repository::Shared).args(asked).ok().await?.bytes()?;
+        parse(&answer).ok_or_else(|| Error::GitAnswer {
+            command: "diff-tree".into(),
+            answer: String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned(),
+        })
+    }
+}
+
+/// The mode of what is not there.
+const ABSENT: &str = "000000";
+const SUBMODULE: &str = "160000";
+/// The modes of a directory, and of none.
+const DIRECTORY: [&str; 2] = ["040000", ABSENT];
+
+/// Reads the answer of `diff-tree -t -z --raw --numstat`.
+fn parse(answer: &[u8]) -> Option<Changes> {
+    let mut changes = Changes::default();
+    let mut parts = parts(answer).into_iter();
+    while let Some(part) = parts.next() {
+        if let Some(raw) = part.strip_prefix(b":") {
+            let fields: Vec<&str> = std::str::from_utf8(raw).ok()?.split(' ').collect();
+            let [old_mode, mode, _, id, letter] = fields[..] else { return None };
+            if mode != ABSENT && mode != SUBMODULE {
+                changes.objects.push(Oid::parse(id).ok()?);
+            }
+            let first = parts.next()?;
+            if DIRECTORY.contains(&old_mode) && DIRECTORY.contains(&mode) {
+                continue;
+            }
+            let letter = *letter.as_bytes().first()?;
+            let (status, moved) = match letter {
+                b'A' => (Status::Added, false),
+                b'D' => (Status::Deleted, false),
+                b'T' => (Status::TypeChanged, false),
+                b'R' => (Status::Renamed, true),
+                b'C' => (Status::Copied, true),
+                _ => (Status::Modified, false),
+            };
+            let (path, from) = if moved { (parts.next()?, Some(shown(&first))) } else { (first, None) };
+            changes.files.push(Change { path: shown(&path), status, from });
+        } else {
+            let mut fields = part.splitn(3, |byte| *byte == b'\t');
+            // A binary file has hyphens in place of numbers.
+            let mut number = || Some(std::str::from_utf8(fields.next()?).ok()?.parse::<u64>().unwrap_or(0));
+            changes.insertions += number()?;
+            changes.deletions += number()?;
+            if fields.next()?.is_empty() {
+                parts.next()?;
+                parts.next()?;
+            }
+        }
+    }
+    Some(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_changes_are_read() {
+        let zero = "0".repeat(40);
+        let answer = format!(
+            ":040000 040000 {zero} {zero} M\0directory\0:000000 100644 {zero} {zero} A\0new\nline\0:100644 100644 {zero} {zero} R096\0old\0moved\0\
+             3\t0\tnew\nline\x001\t2\t\0old\0moved\0-\t-\tbinary\0"
+        );
+        let changes = parse(answer.as_bytes()).expect("it can be read");
+        assert_eq!((changes.insertions, changes.deletions, changes.objects.len()), (4, 2, 3));
+        assert_eq!(
+            changes.files,
+            [
+                Change { path: "\"new\\nline\"".into(), status: Status::Added, from: None },
+                Change { path: "moved".into(), status: Status::Renamed, from: Some("old".into()) },
+            ]
+        );
+        assert_eq!(parse(b":broken\0"), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! Our git directory of a goal. It has no refs and no hooks: only settings, and the way to the user's objects.
+
+use std::{fs, io, path::Path};
+
+use crate::{
+    checkouts::Checkouts,
+    error::Error,
+    places::{Places, blocking, make_directory, write_file},
+    prepare::Facts,
+    state::Record,
+};
+
+/// Settings of the user that decide how files look in a checkout.
+const TAKEN_OVER: &[&str] = &[
+    "core.autocrlf",
+    "core.eol",
+    "core.safecrlf",
+    "core.filemode",
+    "core.symlinks",
+    "core.ignorecase",
+    "core.precomposeunicode",
+];
+
+/// The longest list of ignored files that is taken over, in bytes.
+const LONGEST_EXCLUDES: u64 = 1024 * 1024;
+
+/// What coding CLIs leave where they work: not a part of the work.
+const OWN_EXCLUDES: &[u8] = b".aider*\n";
+
+impl Checkouts {
+    /// Makes our git directory. What an earlier try left is replaced. Answers whether the user's repository is a partial clone.
+    pub(crate) async fn make_git_directory(
+        &self,
+        places: &Places,
+        facts: &Facts,
+        record: &Record,
+    ) -> Result<bool, Error> {
+        let directory = facts.work_tree.as_ref().map_or(&facts.common, |(top, _)| top);
+        let asked = ["config", "--null", "--list", "--includes"];
+        let settings = self.git_in(&record.goal, directory).with_user_settings().args(asked).ok().await?.parts()?;
+        let settings: Vec<(String, String)> = settings
+            .iter()
+            .map(|setting| String::from_utf8_lossy(setting).into_owned())
+            .map(|setting| {
+                setting.split_once('\n').map_or((setting.clone(), "true".into()), |(k, v)| (k.into(), v.into()))
+            })
+            .collect();
+        let is_partial =
+            settings.iter().any(|(name, _)| name.ends_with(".promisor") || name == "extensions.partialclone");
+        let mut config = format(&facts.object_format);
+        config.push_str("[core]\n\tbare = true\n");
+        for (name, value) in settings.iter().filter(|(name, _)| TAKEN_OVER.contains(&name.as_str())) {
+            let plain = value.chars().all(|c| c.is_ascii_alphanumeric());
+            if let (Some((_, key)), true) = (name.split_once('.'), plain) {
+                config.push_str(&format!("\t{key} = {value}\n"));
+            }
+        }
+        let home = self.parts.environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home.clone());
+        let global =
+            settings.iter().rev().find(|(name, _)| name == "core.excludesfile").map(|(_, value)| value.clone());
+        let global = match (global, &home) {
+            (Some(path), Some(home)) => Some(path.replacen("~/", &format!("{home}/"), 1)),
+            (Some(path), None) => Some(path),
+            (None, Some(home)) => Some(format!("{home}/.config/git/ignore")),
+            (None, None) => None,
+        };
+        let (git, common, objects) = (places.git(), facts.common.clone(), facts.objects.clone());
+        let places = places.clone();
+        blocking(move || {
+            places.remove(&git)?;
+            write_repository(&git, &config, &objects, &common.join("shallow"))?;
+            let mut excludes = OWN_EXCLUDES.to_vec();
+            for path in [Some(common.join("info/exclude")), global.map(Into::into)].into_iter().flatten() {
+                let small = fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LONGEST_EXCLUDES);
+                if let (true, Ok(content)) = (small, fs::read(&path)) {
+                    excludes.extend(content);
+                    excludes.push(b'\n');
+                }
+            }
+            write_file(&git.join("info/exclude"), &excludes).map(|()| is_partial)
+        })
+        .await
+    }
+}
+
+/// The part of a config that names the format.
+pub(crate) fn format(object_format: &str) -> String {
+    match object_format {
+        "sha1" => "[core]\n\trepositoryformatversion = 0\n".into(),
+        other => format!("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = {other}\n"),
+    }
+}
+
+/// Writes a git directory without objects of its own.
+pub(crate) fn write_repository(git: &Path, config: &str, objects: &Path, shallow: &Path) -> Result<(), Error> {
+    for part in ["objects/info", "objects/pack", "refs/heads", "info"] {
+        make_directory(&git.join(part))?;
+    }
+    let alternates = format!("{}\n", objects.display());
+    fs::write(git.join("objects/info/alternates"), alternates).map_err(Error::file("write", git))?;
+    fs::write(git.join("config"), config).map_err(Error::file("write", git))?;
+    match fs::copy(shallow, git.join("shallow")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::file("read", shallow)(error)),
+        Ok(_) | Err(_) => {}
+    }
+    // Last: without it git does not take the directory for a repository.
+    fs::write(git.join("HEAD"), "ref: refs/heads/none\n").map_err(Error::file("write", git))
+}

@@ -1,0 +1,62 @@
+//! Bringing a writable checkout to another commit.
+
+use std::fs;
+
+use crate::{
+    checkouts::Checkouts,
+    error::Error,
+    git::Repository,
+    oid::Oid,
+    places::check_real,
+    state::{Goal, State},
+};
+
+/// Most paths that an error names.
+const MOST_NAMED: usize = 10;
+
+impl Checkouts {
+    /// Brings a writable checkout to a commit, for the next step of its worker. Refused when it has changes that are in no
+    /// checkpoint. Ignored files stay, so that builds are quick; files that checkpoints left out stay where the commit has no
+    /// file. Its clone is made anew: what the worker did with git in it is gone.
+    pub async fn reset(&self, goal: &str, name: &str, commit: &Oid) -> Result<(), Error> {
+        let _lock = self.lock(goal, name).await;
+        let (goal, mut state) = self.goal_with(goal, name).await?;
+        check_real(&goal.places.work(name))?;
+        let tree = self.tree_of(&goal, commit).await?;
+        if state.resetting.as_ref() != Some(commit) {
+            let unsaved = self.unsaved(&goal, name, &state).await?;
+            if !unsaved.is_empty() {
+                return Err(Error::Unsaved { name: name.to_owned(), paths: unsaved });
+            }
+            state.resetting = Some(commit.clone());
+            goal.save_state(name, &state).await?;
+        }
+        let next = self.index_of(&goal, name, &state.parent_tree).await?;
+        let git = self.git(&goal, Repository::Ours).work_tree(&goal.places.work(name), &next);
+        git.args(["read-tree", "--reset", "-u", tree.as_str()]).ok().await?;
+        let index = goal.places.index(name, &tree);
+        fs::rename(&next, &index).map_err(Error::file("replace", index))?;
+        self.make_private(&goal, name, commit, &tree).await?;
+        let old = goal.places.index(name, &state.parent_tree);
+        (state.parent, state.parent_tree, state.resetting) = (commit.clone(), tree.clone(), None);
+        goal.save_state(name, &state).await?;
+        if old != goal.places.index(name, &tree) {
+            let _ = fs::remove_file(old);
+        }
+        Ok(())
+    }
+
+    /// Paths whose content is in no checkpoint, a few of them. Files that checkpoints leave out do not count.
+    pub(crate) async fn unsaved(&self, goal: &Goal, name: &str, state: &State) -> Result<Vec<String>, Error> {
+        let index = self.index_of(goal, name, &state.parent_tree).await?;
+        let staged = self.stage_work(goal, name, &goal.places.work(name), &index).await?;
+        if staged.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tree = self.write_tree(goal, name, &index, &staged).await?;
+        match tree == state.parent_tree {
+            true => Ok(Vec::new()),
+            false => Ok(staged.paths().take(MOST_NAMED).map(|path| crate::names::shown(path)).collect()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Running verify commands in a fresh checkout.
+
+use drawloom_process::{End, Finished};
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Program, Verify, VerifyCommand};
+use crate::{
+    add::how,
+    checkouts::Checkouts,
+    clone,
+    error::Error,
+    git::Repository,
+    names::shown,
+    oid::Oid,
+    places::{blocking, make_directory},
+    state::Goal,
+};
+
+/// What became of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandResult {
+    pub name: String,
+    pub ok: bool,
+    /// Absent when it did not exit: it was killed, timed out or was not started.
+    pub exit_code: Option<i32>,
+    pub timed_out: bool,
+    pub duration_ms: u64,
+    /// The beginning of its output, when the middle is left out. Secrets are masked.
+    pub output_head: String,
+    /// The end of its output, or all of it.
+    pub output_tail: String,
+    /// How many bytes it printed.
+    pub bytes: u64,
+    /// Why it is not ok.
+    pub error: Option<String>,
+}
+
+impl Checkouts {
+    /// Runs the commands one after the other in a fresh checkout of a tree, and looks what they changed.
+    pub(super) async fn run_commands(&self, goal: &Goal, verify: &Verify, tree: &Oid) -> Result<Outcome, Error> {
+        let (work, name) = (goal.places.verify(&verify.key), format!(".verify-{}", verify.key));
+        self.fill(goal, &work, &name, tree).await?;
+        let index = goal.places.index(&name, tree);
+        let (copy, path, commit, to) = (goal.clone(), work.clone(), verify.commit.clone(), index.clone());
+        let temporary = goal.places.temporary(&name);
+        let made = temporary.clone();
+        let prepared = blocking(move || {
+            clone::write(&copy, &path, &to, "drawloom/verify", &commit)?;
+            clone::copy_included(&copy.places, &copy.record.included, &path)?;
+            make_directory(&path.join(&copy.record.prepared.subdirectory))?;
+            make_directory(&made)
+        });
+        prepared.await?;
+        let mut results = Vec::new();
+        for command in &verify.commands {
+            results.push(self.run_command(goal, &work, &temporary, command).await?);
+        }
+        let git = self.git(goal, Repository::Ours).work_tree(&work, &index);
+        let changed = git.args(["ls-files", "-z", "--modified", "--deleted"]).ok().await?.parts()?;
+        let mut changed: Vec<String> = changed.iter().map(|path| shown(path)).collect();
+        changed.dedup();
+        let (places, indexes) = (goal.places.clone(), goal.places.indexes(&name));
+        blocking(move || [work, indexes, temporary].iter().try_for_each(|path| places.remove(path))).await?;
+        Ok(Outcome { results, changed })
+    }
+
+    async fn run_command(
+        &self,
+        goal: &Goal,
+        work: &std::path::Path,
+        temporary: &std::path::Path,
+        command: &VerifyCommand,
+    ) -> Result<CommandResult, Error> {
+        let failed = |reason: String| CommandResult {
+            name: command.name.clone(),
+            ok: false,
+            exit_code: None,
+            timed_out: false,
+            duration_ms: 0,
+            output_head: String::new(),
+            output_tail: String::new(),
+            bytes: 0,
+            error: Some(reason),
+        };
+        let (program, args) = match &command.program {
+            Program::Shell(script) => ("/bin/sh", vec!["-c".to_owned(), script.clone()]),
+            Program::Argv(argv) => match argv.split_first() {
+                Some((program, args)) if !program.is_empty() => (program.as_str(), args.to_vec()),
+                _ => return Ok(failed("it is empty".into())),
+            },
+        };
+        let directory = work.join(&goal.record.prepared.subdirectory);
+        let (clock, timeout) = (&self.parts.clock, self.timeout_of(command));
+        let begun = clock.now();
+        let writable = [work.to_owned(), temporary.to_owned()];
+        let finished = self.run_confined(goal, &directory, (program, args), Vec::new(), &writable, timeout).await;
+        let duration_ms = u64::try_from(clock.now().since(begun).as_millis()).unwrap_or(u64::MAX);
+        match finished {
+            Ok(finished) => Ok(self.result(command, finished, duration_ms)),
+            // It cannot be started, or not be confined as it must be: that is an answer too.
+            Err(Error::Process(drawloom_process::Error::Refused { reason })) => Ok(failed(reason)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn result(&self, command: &VerifyCommand, finished: Finished, duration_ms: u64) -> CommandResult {
+        let error = match finished.end {
+            End::Exited(0) => None,
+            End::TimedOut => Some(format!("it took longer than {} seconds", self.timeout_of(command).as_secs())),
+            other => Some(how(other)),
+        };
+        let output = finished.output;
+        let bytes = (output.head.len() + output.tail.len()) as u64 + output.missing;
+        let clean = |text: String| self.parts.redactor.clean(text).into_inner();
+        let (output_head, output_tail) = match output.missing {
+            0 => (String::new(), clean(output.into_text())),
+            _ => {
+                let output = output.whole_lines();
+                let text = |bytes: &[u8]| clean(String::from_utf8_lossy(bytes).into_owned());
+                (text(&output.head), text(&output.tail))
+            }
+        };
+        CommandResult {
+            name: command.name.clone(),
+            ok: error.is_none(),
+            exit_code: if let End::Exited(code) = finished.end { Some(code) } else { None },
+            timed_out: finished.end == End::TimedOut,
+            duration_ms,
+            output_head,
+            output_tail,
+            bytes,
+            error,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Isolated checkouts on real repositories, with the real git.
+
+mod support;
+
+mod cheats;
+mod clean;
+mod faults;
+mod life;
+mod property;
+mod repositories;
+mod shims;
+mod speed;

@@ -1,0 +1,183 @@
+//! The config section `clis`.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use drawloom_contract::money::Amount;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How long a process of a CLI may take when nothing says otherwise, in seconds.
+const TIME_LIMIT_SECONDS: u32 = 3600;
+
+/// The longest time limit, in seconds.
+pub(crate) const LONGEST_TIME_LIMIT_SECONDS: u32 = 86_400;
+
+/// What a template can have in its arguments.
+pub(crate) const PLACEHOLDERS: [&str; 4] = ["{prompt_file}", "{system_file}", "{directory}", "{model}"];
+
+/// Coding CLIs, by the name that agents use as `provider`.
+pub type ClisConfig = BTreeMap<String, CliConfig>;
+
+/// A coding CLI that drawloom knows how to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PresetName {
+    /// Claude Code, the program `claude`.
+    ClaudeCode,
+    /// Codex, the program `codex`.
+    Codex,
+    /// opencode, the program `opencode`.
+    Opencode,
+    /// aider, the program `aider`.
+    Aider,
+}
+
+/// A coding CLI. `claude_code`, `codex`, `opencode` and `aider` exist without any config.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CliConfig {
+    /// The CLI that it is. Defaults to the one whose name this entry has. Excludes `command`.
+    pub preset: Option<PresetName>,
+    /// The program: an absolute path, or a name that `PATH` finds. Defaults to the usual name of the preset.
+    pub program: Option<String>,
+    /// A command for a CLI without a preset: the program and its arguments. `{prompt_file}`, `{system_file}`, `{directory}` and `{model}`
+    /// are replaced; without `{prompt_file}` the prompt is the standard input. Its standard output is the result.
+    pub command: Option<Vec<String>>,
+    /// More arguments, added to those of every call.
+    pub args: Vec<String>,
+    /// Names of further environment variables that are passed to it. Besides them it gets `PATH`, the locale, proxies, toolchains
+    /// and the variables of its own login.
+    #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    pub env: Vec<String>,
+    /// The model for agents that name none; if absent, the CLI chooses.
+    pub model: Option<String>,
+    /// Whether it runs without confinement: it can then read and change whatever drawloom's user can.
+    pub unconfined: bool,
+    /// Absolute paths that it can read, besides the system, toolchains and the home directory without credentials.
+    pub readable_paths: Vec<PathBuf>,
+    /// Absolute paths that it can change, besides its directory, a temporary directory and its own state, such as a cache of packages.
+    pub writable_paths: Vec<PathBuf>,
+    /// Time limit of one process, in seconds.
+    #[schemars(range(min = 1, max = 86400))]
+    pub time_limit_seconds: u32,
+    /// Maximum cost of one process. It is reserved in the budget before the call, and Claude Code stops there by itself.
+    pub max_cost: Option<Amount>,
+    /// Arguments for the mode `read_only`, in place of those of the preset.
+    pub read_only_args: Option<Vec<String>>,
+    /// Arguments for the mode `edit`, in place of those of the preset.
+    pub edit_args: Option<Vec<String>>,
+    /// Arguments for the mode `skip_permissions`, in place of those of the preset.
+    pub skip_permissions_args: Option<Vec<String>>,
+}
+
+impl Default for CliConfig {
+    fn default() -> Self {
+        Self {
+            preset: None,
+            program: None,
+            command: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            model: None,
+            unconfined: false,
+            readable_paths: Vec::new(),
+            writable_paths: Vec::new(),
+            time_limit_seconds: TIME_LIMIT_SECONDS,
+            max_cost: None,
+            read_only_args: None,
+            edit_args: None,
+            skip_permissions_args: None,
+        }
+    }
+}
+
+impl PresetName {
+    pub(crate) const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::Opencode, Self::Aider];
+
+    /// As the config has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude_code",
+            Self::Codex => "codex",
+            Self::Opencode => "opencode",
+            Self::Aider => "aider",
+        }
+    }
+
+    /// The preset of this name, or of an alias.
+    pub fn find(name: &str) -> Option<Self> {
+        match name {
+            "claude" => Some(Self::ClaudeCode),
+            "open_code" => Some(Self::Opencode),
+            name => Self::ALL.into_iter().find(|preset| preset.as_str() == name),
+        }
+    }
+}
+
+/// What is wrong with the section: the keys that lead there, a sentence, and what to do.
+pub fn problems(clis: &ClisConfig) -> Vec<(Vec<String>, String, String)> {
+    let mut problems = Vec::new();
+    for (name, config) in clis {
+        let mut report = |below: &[&str], message: String, hint: &str| {
+            let keys = [name.as_str()].into_iter().chain(below.iter().copied()).map(str::to_owned).collect();
+            problems.push((keys, message, hint.to_owned()));
+        };
+        let plain = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+        if name.is_empty() || name.len() > 32 || !name.chars().all(plain) {
+            report(
+                &[],
+                format!("{name:?} is not a valid name of a CLI"),
+                "use at most 32 letters, digits, `-` and `_`",
+            );
+        }
+        match (&config.command, config.preset.or_else(|| PresetName::find(name))) {
+            (Some(_), _) if config.preset.is_some() => {
+                report(&["command"], "`preset` and `command` exclude each other".into(), "keep one of them");
+            }
+            (Some(command), _) if command.first().is_none_or(String::is_empty) => {
+                report(&["command"], "the command has no program".into(), "list the program first, then its arguments");
+            }
+            (Some(command), _) => {
+                let unknown = command.iter().enumerate().find(|(_, argument)| has_unknown_placeholder(argument));
+                if let Some((at, argument)) = unknown {
+                    let message = format!("unknown placeholder in {argument:?}");
+                    report(
+                        &["command", &at.to_string()],
+                        message,
+                        "use {prompt_file}, {system_file}, {directory} or {model}",
+                    );
+                }
+                if config.program.is_some() {
+                    report(&["program"], "`command` names the program".into(), "remove `program`");
+                }
+            }
+            (None, Some(_)) => {}
+            (None, None) => {
+                let hint = "add `preset`: claude_code, codex, opencode or aider; or `command`";
+                report(&[], format!("the CLI {name:?} has neither `preset` nor `command`"), hint);
+            }
+        }
+        for (key, paths) in [("readable_paths", &config.readable_paths), ("writable_paths", &config.writable_paths)] {
+            for (at, path) in paths.iter().enumerate() {
+                let at = at.to_string();
+                if !path.is_absolute() {
+                    report(&[key, &at], format!("{:?} must be an absolute path", path.display()), "begin it with /");
+                } else if let Err(error) = path.metadata() {
+                    report(
+                        &[key, &at],
+                        format!("{:?} must exist: {error}", path.display()),
+                        "create it, or remove it here",
+                    );
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// Whether something in braces is none of the placeholders. Braces around other text are part of an argument.
+fn has_unknown_placeholder(argument: &str) -> bool {
+    let word = argument.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(|sign| sign.is_ascii_lowercase() || sign == '_');
+    word.is_some_and(is_word) && !PLACEHOLDERS.contains(&argument)
+}

@@ -1,0 +1,162 @@
+//! What a CLI sees of the operator's environment: a list of names, never all of it.
+
+use std::collections::BTreeMap;
+
+use drawloom_contract::definition::matches;
+
+use crate::{config::ClisConfig, error::Error, known::Clis};
+
+/// How many coding CLIs that drawloom started are around a process.
+pub const DEPTH: &str = "DRAWLOOM_DEPTH";
+
+/// The deepest nesting of coding CLIs.
+pub const DEEPEST: u32 = 3;
+
+/// Where programs are looked for when the operator's environment does not say.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Variables of the operator that every CLI gets: names, or beginnings with a `*`. Variables of a session of a coding CLI, such as
+/// `CLAUDECODE`, are not among them: a CLI would take itself for a part of that session.
+const PASSED: &[&str] = &[
+    "PATH",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "GOPATH",
+    "GOROOT",
+    "GOPROXY",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "NVM_BIN",
+    "PYENV_ROOT",
+    "VIRTUAL_ENV",
+    "PNPM_HOME",
+    "BUN_INSTALL",
+    "NIX_PATH",
+    "LD_LIBRARY_PATH",
+    "PKG_CONFIG_PATH",
+];
+
+/// Keeps git and ssh from asking a person, and editors from opening.
+const NO_QUESTIONS: &[(&str, &str)] = &[
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ASKPASS", "true"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_SEQUENCE_EDITOR", "true"),
+    ("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
+    ("SSH_ASKPASS", "true"),
+    ("SSH_ASKPASS_REQUIRE", "never"),
+    ("GIT_PAGER", "cat"),
+    ("PAGER", "cat"),
+];
+
+/// Who commits in an isolated checkout, unless the CLI says so itself.
+const IDENTITY: &[(&str, &str)] = &[
+    ("GIT_AUTHOR_NAME", "Drawloom worker"),
+    ("GIT_AUTHOR_EMAIL", "worker@drawloom.invalid"),
+    ("GIT_COMMITTER_NAME", "Drawloom worker"),
+    ("GIT_COMMITTER_EMAIL", "worker@drawloom.invalid"),
+];
+
+/// Whether commits are made under a name of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// In an isolated checkout.
+    Ours,
+    /// In the user's own repository.
+    Users,
+}
+
+/// The names, or beginnings with a `*`, of the variables that a CLI may get its login from; their values are secrets.
+pub fn login_variables(config: &ClisConfig) -> Vec<String> {
+    let known = Clis::new(config);
+    let of = known.all().flat_map(|cli| {
+        let own = cli.preset().variables().iter().map(|name| (*name).to_owned());
+        own.chain(cli.config.env.iter().cloned())
+    });
+    let mut names: Vec<String> = of.collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The environment of a CLI whose own variables match `names`.
+pub(crate) fn of(
+    operator: &BTreeMap<String, String>,
+    names: &[&str],
+    identity: Identity,
+) -> Result<BTreeMap<String, String>, Error> {
+    let depth = operator.get(DEPTH).and_then(|depth| depth.parse::<u32>().ok()).unwrap_or(0) + 1;
+    if depth > DEEPEST {
+        return Err(Error::TooDeep { depth, most: DEEPEST });
+    }
+    let is_passed = |name: &str| PASSED.iter().chain(names).any(|pattern| matches(pattern, name));
+    let mut environment: BTreeMap<String, String> = operator
+        .iter()
+        .filter(|(name, _)| is_passed(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    environment.entry("PATH".into()).or_insert_with(|| USUAL_PATH.into());
+    environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
+    let fixed = NO_QUESTIONS.iter().chain(if identity == Identity::Ours { IDENTITY } else { &[] });
+    environment.extend(fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    environment.insert(DEPTH.into(), depth.to_string());
+    Ok(environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operator(more: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let some = [
+            ("PATH", "/opt/bin"),
+            ("CLAUDECODE", "1"),
+            ("CLAUDE_CODE_ENTRYPOINT", "cli"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+        ];
+        some.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn only_listed_variables_are_passed_and_nobody_is_asked() {
+        let operator = operator(&[("ANTHROPIC_API_KEY", "k"), ("SSH_AUTH_SOCK", "/run/x"), ("DRAWLOOM_TOKEN", "t")]);
+        let environment = of(&operator, &["ANTHROPIC_*"], Identity::Users).expect("not nested");
+        let fixed = |name: &str| NO_QUESTIONS.iter().any(|(fixed, _)| *fixed == name);
+        let names: Vec<&str> = environment.keys().map(String::as_str).filter(|name| !fixed(name)).collect();
+        assert_eq!(names, ["ANTHROPIC_API_KEY", "DRAWLOOM_DEPTH", "LANG", "PATH"]);
+        assert_eq!((environment["PATH"].as_str(), environment[DEPTH].as_str()), ("/opt/bin", "1"));
+        assert_eq!(environment["GIT_TERMINAL_PROMPT"], "0");
+        let ours = of(&operator, &[], Identity::Ours).expect("not nested");
+        assert_eq!(ours["GIT_AUTHOR_NAME"], "Drawloom worker");
+        assert!(!ours.contains_key("ANTHROPIC_API_KEY"));
+    }
+
+    #[test]
+    fn nesting_ends_at_a_limit() {
+        assert_eq!(of(&operator(&[(DEPTH, "2")]), &[], Identity::Users).expect("not too deep")[DEPTH], "3");
+        let refused = of(&operator(&[(DEPTH, "3")]), &[], Identity::Users).expect_err("too deep");
+        assert_eq!(refused.to_string(), "coding CLIs are nested 4 deep; the limit is 3");
+    }
+}

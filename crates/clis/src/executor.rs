@@ -1,0 +1,67 @@
+//! The executor `cli`, and what it is made of.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use drawloom_contract::{
+    definition::Definition,
+    executor::{Drive, Executor},
+    time::Clock,
+    tool::Tool,
+};
+use drawloom_process::Launcher;
+
+use crate::{call::CliRun, config::ClisConfig, drive::CliDrive, known::Clis};
+
+/// The executor's name.
+pub const EXECUTOR: &str = "cli";
+
+/// What the executor is made of.
+#[derive(Clone)]
+pub struct Parts {
+    /// `clis`, without mistakes.
+    pub config: ClisConfig,
+    pub launcher: Launcher,
+    /// Where temporary directories of commands are.
+    pub temporary: PathBuf,
+    /// Where isolated checkouts are: `<checkouts>/<root run>/…`.
+    pub checkouts: PathBuf,
+    /// Directories that no CLI may read: the data directories of drawloom.
+    pub hidden: Vec<PathBuf>,
+    /// The operator's environment; CLIs get a part of it.
+    pub environment: BTreeMap<String, String>,
+    /// The home of drawloom's user, where the CLIs have their logins.
+    pub home: PathBuf,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Drives runs on coding CLIs.
+pub struct CliExecutor {
+    tool: Arc<CliRun>,
+}
+
+impl CliExecutor {
+    pub fn new(parts: Parts) -> Self {
+        let clis = Clis::new(&parts.config);
+        Self { tool: Arc::new(CliRun { parts, clis }) }
+    }
+
+    /// The CLIs that agents can name.
+    pub fn clis(&self) -> &Clis {
+        &self.tool.clis
+    }
+
+    /// What it is made of.
+    pub fn parts(&self) -> &Parts {
+        &self.tool.parts
+    }
+}
+
+impl Executor for CliExecutor {
+    fn open(&self, definition: Arc<Definition>) -> Box<dyn Drive> {
+        Box::new(CliDrive::new(definition))
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        vec![self.tool.clone()]
+    }
+}

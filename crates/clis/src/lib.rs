@@ -1,0 +1,30 @@
+//! Coding CLIs as executors of runs: Claude Code, Codex, opencode, aider, or any command.
+//!
+//! A run of an agent with `executor: cli` is one process of the CLI that the agent names, with the CLI's own login, in a volume or in
+//! an isolated checkout. [`CliExecutor`] decides (`drive.rs`): call, wait out a rate limit, continue the session, finish. Its tool
+//! `cli_run` (`call.rs`) makes one process through the launcher of `process`, which confines and ends it. `presets/` has what
+//! differs between CLIs: arguments, environment and the meaning of the output.
+
+mod call;
+mod config;
+mod directory;
+mod drive;
+mod environment;
+mod error;
+mod executor;
+mod input;
+mod known;
+mod preset;
+mod presets;
+mod probe;
+mod reply;
+mod sessions;
+
+pub use config::{CliConfig, ClisConfig, PresetName, problems};
+pub use environment::{DEEPEST, DEPTH, login_variables};
+pub use error::Error;
+pub use executor::{CliExecutor, EXECUTOR, Parts};
+pub use input::{Mode, RunInput};
+pub use known::{Cli, Clis};
+pub use probe::{Login, Probe, probe};
+pub use reply::{Problem, ProblemKind, Reply};

@@ -1,0 +1,189 @@
+//! `drawloom goal`: goals, from a sentence to verified work.
+
+mod ask;
+mod demo;
+mod land;
+mod manage;
+mod read;
+mod run;
+mod view;
+
+use std::{fs, path::PathBuf};
+
+use clap::Subcommand;
+use drawloom_wire::goals::GoalResult;
+
+use crate::{
+    cli::{Globals, Look},
+    commands::{Session, agentloop::Shape},
+    config, environment,
+    exit::{CommandError, Exit},
+    output::{Format, Style},
+};
+
+pub(crate) use read::Named;
+
+/// Shown below the help.
+pub(crate) const HELP: &str = "\
+Examples:
+  drawloom goal demo                                     watch the loop with a mock team: no key, no model
+  drawloom goal run 'Add a /health endpoint with a test' --verify 'npm test'
+  drawloom goal run --goal-file goal.md --backend codex --skip-permissions --detach
+  drawloom goal tail last                                follow the newest goal
+  drawloom goal land last                                bring its work to the branch that it began at
+
+Exit codes of run, resume and result: 0 completed, 1 stopped by a limit, 2 error, 3 needs input, 130 and 143 interrupted.";
+
+/// Drive goals to done: plan, work, verify, review, repeat
+#[derive(Debug, Subcommand)]
+pub enum Goal {
+    /// Start a goal and follow it
+    Run(Box<run::Run>),
+    /// Show where a goal stands
+    Status(read::Status),
+    /// Show the events of a goal, and follow it
+    Tail(read::Tail),
+    /// Show what came of a goal
+    Result(read::ResultOf),
+    /// List goals, the newest first
+    #[command(visible_alias = "ls")]
+    List(read::List),
+    /// Answer what a goal asks, and follow it
+    Resume(run::Resume),
+    /// Stop a goal and everything that it started
+    Cancel(manage::Cancel),
+    /// Bring the work of a goal to a branch
+    Land(land::Land),
+    /// List what can execute the roles of goals
+    Backends(manage::Backends),
+    /// Check whether goals can run here
+    Doctor(manage::Doctor),
+    /// Run the loop with a mock team: no key, no model
+    Demo(demo::Demo),
+}
+
+impl Goal {
+    pub(crate) fn look(&self) -> Look {
+        match self {
+            Self::Run(run) => run.look,
+            Self::Status(status) => status.look,
+            Self::Tail(tail) => tail.look,
+            Self::Result(result) => result.look,
+            Self::List(list) => list.look,
+            Self::Resume(resume) => resume.look,
+            Self::Cancel(cancel) => cancel.look,
+            Self::Land(land) => land.look,
+            Self::Backends(backends) => backends.look,
+            Self::Doctor(doctor) => doctor.look,
+            Self::Demo(demo) => demo.look,
+        }
+    }
+
+    /// In whose shape the output is.
+    pub(crate) fn set_shape(&mut self, shape: Shape) {
+        match self {
+            Self::Run(run) => run.shape = shape,
+            Self::Backends(backends) => backends.shape = shape,
+            _ => {}
+        }
+    }
+
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        match self {
+            Self::Run(run) => run.perform(session).await,
+            Self::Status(status) => status.perform(session).await,
+            Self::Tail(tail) => tail.perform(session).await,
+            Self::Result(result) => result.perform(session).await,
+            Self::List(list) => list.perform(session).await,
+            Self::Resume(resume) => resume.perform(session).await,
+            Self::Cancel(cancel) => cancel.perform(session).await,
+            Self::Land(land) => land.perform(session).await,
+            Self::Backends(backends) => backends.perform(session).await,
+            Self::Doctor(doctor) => doctor.perform(session).await,
+            Self::Demo(demo) => demo.perform(session).await,
+        }
+    }
+}
+
+/// The config of goals outside of any project.
+const OWN_CONFIG: &str = "# Goals that are started outside of a project use this config. A drawloom.yaml in a folder replaces it there.\n{}\n";
+
+/// Goals need no config: where none is found, they use one of this user.
+pub(crate) fn use_own_config(globals: &mut Globals) -> Result<(), CommandError> {
+    let is_found = globals.url.is_some() || config::find(&globals.config).is_ok();
+    let Some(folder) = environment::default_data_dir().map(|data| data.join("goals")).filter(|_| !is_found) else {
+        return Ok(());
+    };
+    let file: PathBuf = folder.join("drawloom.yaml");
+    if !file.is_file() {
+        let failed = |error: std::io::Error| {
+            CommandError::usage("cannot_write", format!("cannot write {}: {error}", file.display()))
+                .with_hint("run `drawloom init` in a folder of your own, or pass --config FILE")
+        };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        fs::write(&file, OWN_CONFIG).map_err(failed)?;
+    }
+    globals.config = vec![file];
+    Ok(())
+}
+
+/// Shows a goal's result, and what it means for the exit code.
+pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
+    let output = &session.output;
+    let exit = exit_of(result);
+    if output.format() == Format::Json {
+        output.json(result);
+        return exit;
+    }
+    if result.status == "needs_input" {
+        output.line(output.styled(Style::Notice, "the goal needs answers:"));
+        for (index, question) in result.questions.iter().enumerate() {
+            output.line(format!("  {}. {question}", index + 1));
+        }
+        let token = result.token.as_deref().unwrap_or_default();
+        output.note(format!("answer with: drawloom goal resume {token} --answer '…'"));
+        return exit;
+    }
+    if let Some(text) = result.final_output.as_deref().filter(|text| !text.is_empty()) {
+        output.line(text);
+        output.line("");
+    }
+    let style = match result.status.as_str() {
+        "completed" => Style::Good,
+        "running" => Style::Dim,
+        "stopped" | "cancelled" => Style::Notice,
+        _ => Style::Bad,
+    };
+    output.note(output.beside(style, result.summary.as_deref().unwrap_or(&result.status)));
+    if let Some(error) = &result.error {
+        output.note(format!("{} {}", output.beside(Style::Bad, "error:"), error.message));
+        if let Some(hint) = &error.hint {
+            output.note(format!("{} {hint}", output.beside(Style::Notice, "hint:")));
+        }
+    }
+    for warning in &result.warnings {
+        output.note(format!("{} {warning}", output.beside(Style::Notice, "warning:")));
+    }
+    if let Some(worktree) = result.worktree.as_ref().filter(|worktree| !worktree.changed_files.is_empty()) {
+        output.note(format!(
+            "look at it:  git diff {}...{}",
+            &worktree.base[..12.min(worktree.base.len())],
+            worktree.branch
+        ));
+        if result.status == "completed" {
+            output.note(format!("take it:     drawloom goal land {}", result.run_id));
+        }
+    }
+    output.note(output.beside(Style::Dim, &format!("goal {} in {}", result.run_id, result.run_dir.display())));
+    exit
+}
+
+/// The exit code that a goal's end means.
+pub(crate) fn exit_of(result: &GoalResult) -> Exit {
+    match result.status.as_str() {
+        "completed" | "running" => Exit::Done,
+        "stopped" | "cancelled" => Exit::Failed,
+        "needs_input" => Exit::NeedsInput,
+        _ => Exit::Usage,
+    }
+}

@@ -1,0 +1,69 @@
+//! Questions of goals to the person at the terminal.
+
+use std::io::BufRead as _;
+
+use drawloom_contract::money::Cost;
+use drawloom_wire::goals::{GoalStatus, OrchestrateResume};
+use serde_json::Value;
+
+use crate::{
+    commands::Session,
+    exit::{CommandError, Exit},
+    output::Style,
+};
+
+/// One line of standard input, without its end.
+pub(super) fn line(session: &Session, prompt: &str) -> Result<String, CommandError> {
+    session.output.prompt(prompt);
+    let mut text = String::new();
+    let read = std::io::stdin().lock().read_line(&mut text);
+    match read.map_err(|error| CommandError::failed("no_answer", format!("cannot read the answer: {error}")))? {
+        0 => Err(CommandError {
+            exit: Exit::NeedsInput,
+            ..CommandError::usage("no_answer", "standard input ended before the answer")
+        }),
+        _ => Ok(text.trim().to_owned()),
+    }
+}
+
+/// The limits of a goal, in words.
+fn limits(budget: &Value) -> String {
+    let known = [
+        ("max_iterations", "iterations"),
+        ("max_seconds", "seconds"),
+        ("max_agent_calls", "calls"),
+        ("max_tokens", "tokens"),
+    ];
+    let mut texts: Vec<String> =
+        known.iter().filter_map(|(name, unit)| Some(format!("{} {unit}", budget[name].as_u64()?))).collect();
+    match budget["max_cost"].as_u64() {
+        Some(cost) => texts.push(format!("cost {}", Cost(cost).units())),
+        None => texts.push("no limit of cost".into()),
+    }
+    texts.join(", ")
+}
+
+/// Asks what a goal wants to know, and makes the request that answers it.
+pub(super) fn answer(session: &Session, goal: &GoalStatus) -> Result<OrchestrateResume, CommandError> {
+    let output = &session.output;
+    let token = goal.token.clone().unwrap_or_default();
+    if let Some(plan) = &goal.plan {
+        output.note(output.beside(Style::Dim, &format!("limits: {}", limits(&plan["budget"]))));
+        let answer = line(session, "Start the workers? [Y/n] ")?;
+        let approved = !matches!(answer.to_lowercase().as_str(), "n" | "no");
+        return Ok(OrchestrateResume { token, approved: Some(approved), ..OrchestrateResume::default() });
+    }
+    let mut criteria = None;
+    if let Some(proposed) = goal.success_criteria.as_deref().filter(|_| goal.confirms_criteria) {
+        output.note(format!("{}\n{proposed}", output.beside(Style::Bold, "Proposed success criteria:")));
+        if matches!(line(session, "Use them? [Y/n] ")?.to_lowercase().as_str(), "n" | "no") {
+            criteria = Some(line(session, "Success criteria> ")?).filter(|text| !text.is_empty());
+        }
+    }
+    let mut answers = Vec::new();
+    for (index, question) in goal.questions.iter().enumerate() {
+        output.note(format!("{}. {question}", index + 1));
+        answers.push(line(session, "> ")?);
+    }
+    Ok(OrchestrateResume { token, answers, success_criteria: criteria, ..OrchestrateResume::default() })
+}

@@ -1,0 +1,148 @@
+//! `drawloom goal cancel`, `backends` and `doctor`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use drawloom_wire::goals::{self, BackendInfo, ListBackends, OrchestrateCancel};
+
+use super::read::Named;
+use crate::{
+    cli::Look,
+    commands::{
+        Session,
+        agentloop::{self, Shape},
+    },
+    connect::{self, Execution, Need},
+    exit::{CommandError, Exit},
+    output::{Column, Format, Style, Text},
+};
+
+/// Stop a goal and everything that it started
+#[derive(Debug, Args)]
+pub struct Cancel {
+    #[command(flatten)]
+    named: Named,
+    /// Keep this reason with the goal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    execution: Execution,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(super) look: Look,
+}
+
+impl Cancel {
+    pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let cancelled = connect::with(session, "goal cancel", Need::Engine(self.execution), async |it| {
+            let run_id = self.named.resolve(it).await?;
+            it.backend.call(&OrchestrateCancel { run_id, reason: self.reason.clone(), idempotency_key: None }).await
+        })
+        .await?;
+        let output = &session.output;
+        match output.format() {
+            Format::Json => output.json(&cancelled),
+            Format::Human if cancelled.cancelled => output.line(format!("goal {} is cancelled", cancelled.run_id)),
+            Format::Human => output.line(format!("goal {} had ended: {}", cancelled.run_id, cancelled.status.as_str())),
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// List what can execute the roles of goals
+#[derive(Debug, Args)]
+pub struct Backends {
+    #[arg(skip)]
+    pub(super) shape: Shape,
+    #[command(flatten)]
+    execution: Execution,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(super) look: Look,
+}
+
+impl Backends {
+    pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let list = connect::with(session, "goal backends", Need::Engine(self.execution), async |it| {
+            it.backend.call(&ListBackends::default()).await
+        })
+        .await?;
+        let output = &session.output;
+        if self.shape == Shape::Agentloop {
+            agentloop::backends(session, &list);
+            return Ok(Exit::Done);
+        }
+        match output.format() {
+            Format::Json => output.json(&list),
+            Format::Human => {
+                show(session, &list.backends);
+                output.note(format!("default: {} (here: {})", list.default, list.resolved_default));
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn show(session: &Session, backends: &[BackendInfo]) {
+    let columns = [
+        Column::new("backend"),
+        Column::new("kind"),
+        Column::new("available"),
+        Column::new("logged in").optional(1),
+        Column::new("version").shrinks_to(10).optional(2),
+        Column::new("problem").shrinks_to(20),
+    ];
+    let row = |backend: &BackendInfo| {
+        let (style, word) = if backend.available { (Style::Good, "yes") } else { (Style::Bad, "no") };
+        [
+            Text::new(&backend.name).style(Style::Bold),
+            Text::new(&backend.kind),
+            Text::new(word).style(style),
+            Text::new(backend.logged_in.as_deref().unwrap_or_default()),
+            Text::new(backend.version.as_deref().unwrap_or_default()),
+            Text::new(backend.problem.as_deref().unwrap_or_default()),
+        ]
+    };
+    session.output.table(columns, backends.iter().map(row));
+}
+
+/// Check whether goals can run here
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Git repository to check [default: this folder]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    #[command(flatten)]
+    execution: Execution,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(super) look: Look,
+}
+
+impl Doctor {
+    pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let here = std::env::current_dir().unwrap_or_default();
+        let cwd = Some(self.cwd.map_or_else(|| here.clone(), |cwd| here.join(cwd)));
+        let found = connect::with(session, "goal doctor", Need::Engine(self.execution), async |it| {
+            it.backend.call(&goals::Doctor { cwd: cwd.clone() }).await
+        })
+        .await?;
+        let output = &session.output;
+        match output.format() {
+            Format::Json => output.json(&found),
+            Format::Human => {
+                show(session, &found.backends);
+                for check in &found.checks {
+                    let (style, mark) = if check.ok { (Style::Good, "ok") } else { (Style::Bad, "problem") };
+                    output.line(format!("{} {}: {}", output.styled(style, mark), check.name, check.found));
+                }
+                for advice in &found.recommendations {
+                    output.line(format!("- {advice}"));
+                }
+                output.line("Limits of time:");
+                found.timeouts.iter().for_each(|text| output.line(format!("- {text}")));
+            }
+        }
+        Ok(if found.ok { Exit::Done } else { Exit::Failed })
+    }
+}

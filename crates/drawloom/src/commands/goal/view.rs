@@ -1,0 +1,188 @@
+//! A goal at work, for people: its plan, its workers, verification and verdicts, as they come.
+
+use drawloom_wire::goals::GoalEvent;
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use crate::{
+    commands::Session,
+    output::{Format, Style, first_line},
+};
+
+/// What is shown of a goal while it works.
+pub(super) struct View<'a> {
+    session: &'a Session,
+    spinner: Option<ProgressBar>,
+    at_work: Vec<String>,
+    phase: String,
+    iteration: u32,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(session: &'a Session) -> Self {
+        let shows = session.output.format() == Format::Human && session.output.shows_progress();
+        let spinner = shows.then(|| session.output.spinner());
+        Self { session, spinner, at_work: Vec::new(), phase: "intake".into(), iteration: 0 }
+    }
+
+    /// Shows an event.
+    pub(super) fn show(&mut self, event: &GoalEvent) {
+        self.iteration = event.iteration;
+        let id = event.data["id"].as_str().unwrap_or_default();
+        match event.kind.as_str() {
+            "subagent_started" => self.at_work.push(id.to_owned()),
+            "subagent_finished" | "subagent_failed" => self.at_work.retain(|worker| worker != id),
+            "phase_changed" => self.phase = event.data["to"].as_str().unwrap_or_default().to_owned(),
+            _ => {}
+        }
+        for (style, text) in lines(event) {
+            self.line(style, &text);
+        }
+        if let Some(spinner) = &self.spinner {
+            let workers =
+                if self.at_work.is_empty() { String::new() } else { format!(": {}", self.at_work.join(", ")) };
+            spinner.set_message(format!("iteration {} · {}{workers}", self.iteration, self.phase));
+        }
+    }
+
+    fn line(&self, style: Style, text: &str) {
+        let output = &self.session.output;
+        if output.format() == Format::Json {
+            return;
+        }
+        let shown = output.beside(style, text);
+        match &self.spinner {
+            Some(spinner) => spinner.suspend(|| output.note(shown)),
+            None => output.note(shown),
+        }
+    }
+
+    /// Clears what moves, so that something else can be printed.
+    pub(super) fn pause(&mut self) {
+        if let Some(spinner) = self.spinner.take() {
+            spinner.finish_and_clear();
+        }
+    }
+
+    /// Shows again what moves.
+    pub(super) fn go_on(&mut self) {
+        let shows = self.session.output.format() == Format::Human && self.session.output.shows_progress();
+        self.spinner = shows.then(|| self.session.output.spinner());
+    }
+}
+
+/// An event in lines.
+pub(super) fn lines(event: &GoalEvent) -> Vec<(Style, String)> {
+    let data = &event.data;
+    let text = |name: &str| data[name].as_str().unwrap_or_default();
+    let list = |name: &str| data[name].as_array().cloned().unwrap_or_default();
+    match event.kind.as_str() {
+        "worktree_ready" => {
+            let mut lines = vec![(Style::Dim, format!("branch {} from {}", text("branch"), short(text("base"))))];
+            lines.extend(
+                list("warnings")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(|warning| (Style::Notice, format!("warning: {warning}"))),
+            );
+            lines
+        }
+        "warning" => vec![(Style::Notice, format!("warning: {}", text("message")))],
+        "intake_finished" => vec![(Style::Dim, format!("criteria: {}", first_line(text("success_criteria"), 160)))],
+        "iteration_started" => {
+            vec![(Style::Bold, format!("iteration {} of {}", event.iteration, data["max_iterations"]))]
+        }
+        "decomposed" => list("subgoals").iter().map(subgoal).collect(),
+        "subagent_started" if data["attempt"].as_u64() > Some(1) => {
+            vec![(Style::Notice, format!("  {} again (attempt {})", text("id"), data["attempt"]))]
+        }
+        "subagent_finished" => vec![(Style::Good, format!("  ✓ {}: {}", text("id"), first_line(text("preview"), 100)))],
+        "subagent_failed" => vec![(Style::Bad, format!("  ✗ {}: {}", text("id"), first_line(text("error"), 160)))],
+        "checkpoint" => {
+            let left = list("left_out")
+                .iter()
+                .map(|left| {
+                    (
+                        Style::Notice,
+                        format!(
+                            "    not committed: {} ({})",
+                            left["path"].as_str().unwrap_or_default(),
+                            left["reason"].as_str().unwrap_or_default()
+                        ),
+                    )
+                })
+                .collect::<Vec<_>>();
+            let changed = list("changed").len();
+            let mut lines = left;
+            if changed > 0 {
+                lines.insert(
+                    0,
+                    (
+                        Style::Dim,
+                        format!("    {}: {changed} file{} changed", text("id"), if changed == 1 { "" } else { "s" }),
+                    ),
+                );
+            }
+            lines
+        }
+        "conflict" => {
+            vec![(Style::Notice, format!("  {} conflicts with other workers: {}", text("id"), names(&list("files"))))]
+        }
+        "verification" => list("results")
+            .iter()
+            .map(verified)
+            .chain(
+                list("refusals")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(|refusal| (Style::Bad, format!("  refused: {refusal}"))),
+            )
+            .collect(),
+        "review" => review(data),
+        "resumed" => vec![(Style::Notice, "resumed after the server stopped".into())],
+        _ => Vec::new(),
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+fn names(list: &[Value]) -> String {
+    list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn subgoal(subgoal: &Value) -> (Style, String) {
+    let needs = subgoal["depends_on"].as_array().filter(|needs| !needs.is_empty());
+    let needs = needs.map(|needs| format!(" (after {})", names(needs))).unwrap_or_default();
+    let description = first_line(subgoal["description"].as_str().unwrap_or_default(), 100);
+    (Style::Plain, format!("  • {}: {description}{needs}", subgoal["id"].as_str().unwrap_or_default()))
+}
+
+fn verified(result: &Value) -> (Style, String) {
+    let name = result["name"].as_str().unwrap_or_default();
+    match result["ok"].as_bool() {
+        Some(true) => (Style::Good, format!("  verify ✓ {name}")),
+        _ => {
+            let code =
+                result["exit_code"].as_i64().map_or_else(|| "no exit code".into(), |code| format!("exit {code}"));
+            (Style::Bad, format!("  verify ✗ {name} ({code})"))
+        }
+    }
+}
+
+fn review(data: &Value) -> Vec<(Style, String)> {
+    let passed = data["gates_passed"] == true && data["goal_complete"] == true;
+    let verdict = match (data["gates_passed"] == true, data["goal_complete"] == true) {
+        (true, true) => "accepted",
+        (true, false) => "good, but not complete",
+        (false, _) => "rejected",
+    };
+    let style = if passed { Style::Good } else { Style::Notice };
+    let issues = data["issues"].as_array().cloned().unwrap_or_default();
+    let issues = issues
+        .iter()
+        .filter_map(Value::as_str)
+        .map(|issue| (Style::Plain, format!("    - {}", first_line(issue, 200))));
+    std::iter::once((style, format!("  review: {verdict}"))).chain(issues).collect()
+}

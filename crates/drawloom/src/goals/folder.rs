@@ -1,0 +1,145 @@
+//! The folder of a goal, for `tail -f`: `events.jsonl`, `status.json` and `result.json`, made from its journal and never read back.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use drawloom_contract::{
+    caller::{Caller, Proof, Scope},
+    ids::{RunId, RunKey, Tenant, UserId},
+    journal::RunFilter,
+    record::Status,
+    runs::{Interest, Item, Runs},
+};
+use drawloom_goal::{LoopEvent, Story};
+use drawloom_server::GOAL_AGENT;
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+/// How many goals are looked at when a server starts.
+const LOOKED_AT: u32 = 200;
+
+/// Writes the folders of goals.
+pub(crate) struct Folders {
+    runs: Arc<dyn Runs>,
+    root: PathBuf,
+    following: Mutex<HashSet<RunKey>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Folders {
+    pub(crate) fn new(runs: Arc<dyn Runs>, root: PathBuf) -> Arc<Self> {
+        Arc::new(Self { runs, root, following: Mutex::default(), tasks: Mutex::default() })
+    }
+
+    /// The folder of a goal.
+    pub(crate) fn of(&self, run: RunId) -> PathBuf {
+        self.root.join(run.to_string())
+    }
+
+    /// Keeps the folder of a goal up to date until it ends.
+    pub(crate) fn follow(self: &Arc<Self>, key: RunKey) {
+        if !self.following.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+            return;
+        }
+        let folders = self.clone();
+        let task = async move {
+            if let Err(error) = folders.write(&key).await {
+                tracing::warn!(run = %key.run, %error, "cannot write the folder of a goal");
+            }
+            folders.following.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        };
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+    }
+
+    /// Follows the goals of a tenant that have not ended, and writes what an earlier process did not come to.
+    pub(crate) async fn take_up(self: &Arc<Self>, tenant: Tenant) -> Vec<String> {
+        let filter = RunFilter {
+            agent: Some(GOAL_AGENT.parse().expect("a constant name")),
+            limit: LOOKED_AT,
+            ..RunFilter::default()
+        };
+        let listed = self.runs.list(&reader(&tenant), filter).await.unwrap_or_default();
+        let mut active = Vec::new();
+        for view in listed {
+            let is_open = !view.status.is_terminal();
+            let folder = self.of(view.run);
+            if is_open || (folder.is_dir() && !folder.join("result.json").is_file()) {
+                self.follow(RunKey { tenant: tenant.clone(), run: view.run });
+            }
+            if is_open {
+                active.push(view.run.to_string());
+            }
+        }
+        active
+    }
+
+    async fn write(&self, key: &RunKey) -> std::io::Result<()> {
+        let folder = self.of(key.run);
+        fs::create_dir_all(folder.join("workers"))?;
+        // Made anew: what is there may be of a process that died in the middle of a line.
+        let mut events = File::create(folder.join("events.jsonl"))?;
+        let mut story = Story::default();
+        let failed = |failure: drawloom_contract::failure::Failure| std::io::Error::other(failure.to_string());
+        let mut live = self.runs.follow(&reader(&key.tenant), key.run, 0, Interest::Events).await.map_err(failed)?;
+        while let Some(item) = live.next().await {
+            match item.map_err(failed)? {
+                Item::Record(record) => {
+                    let Some(event) = story.apply(&record) else { continue };
+                    append(&mut events, &folder, event)?;
+                    if story.status().running {
+                        replace(&folder.join("status.json"), &status(&story, key.run, &folder))?;
+                    }
+                }
+                Item::Delta(_) => {}
+                Item::Ended(view) => {
+                    let mut result = story.result();
+                    result["run_id"] = json!(view.run);
+                    result["cancelled"] = (view.status == Status::Cancelled).into();
+                    replace(&folder.join("result.json"), &result)?;
+                    return replace(&folder.join("status.json"), &status(&story, key.run, &folder));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One who may read every run of a tenant.
+fn reader(tenant: &Tenant) -> Caller {
+    Caller {
+        tenant: tenant.clone(),
+        subject: UserId::default_user(),
+        scopes: vec![Scope::RunsReadAll],
+        proof: Proof::Open,
+    }
+}
+
+fn append(events: &mut File, folder: &Path, mut event: LoopEvent) -> std::io::Result<()> {
+    // Paths in the file are whole, so that they can be opened from anywhere.
+    if let Some(path) = event.data.get("output_path").and_then(Value::as_str).map(|path| folder.join(path)) {
+        event.data["output_path"] = path.display().to_string().into();
+    }
+    let mut line = serde_json::to_vec(&event)?;
+    line.push(b'\n');
+    events.write_all(&line)
+}
+
+fn status(story: &Story, run: RunId, folder: &Path) -> Value {
+    let mut status = serde_json::to_value(story.status()).unwrap_or_default();
+    status["run_id"] = json!(run);
+    status["run_dir"] = folder.display().to_string().into();
+    status
+}
+
+/// Replaces a file, so that a reader sees the old one or the new one.
+fn replace(path: &Path, value: &Value) -> std::io::Result<()> {
+    let staged = path.with_extension("json.new");
+    fs::write(&staged, serde_json::to_vec_pretty(value)?)?;
+    fs::rename(staged, path)
+}

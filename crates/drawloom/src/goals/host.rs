@@ -1,0 +1,376 @@
+//! What callers may ask of goals: backends, directories, landing.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use drawloom_checkout::{self as checkout, Land, Oid, Verdict};
+use drawloom_clis::{Cli, CliExecutor, Login, Mode};
+use drawloom_contract::{
+    caller::{Caller, Proof},
+    failure::{Explain as _, Failure, FailureKind},
+    ids::RunId,
+};
+use drawloom_goal::{
+    Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story, VerifyCommand,
+    VerifyInput, WorkspaceInput,
+};
+use drawloom_server::{GoalHost, Worktrees};
+use drawloom_wire::goals::{
+    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, ListBackends, Orchestrate,
+    OrchestrateLand,
+};
+
+use crate::{
+    environment,
+    goals::{Folders, Repositories, backends, workspace::told},
+};
+
+/// The command that `playwright` adds.
+const PLAYWRIGHT: &str = "npx playwright test";
+
+/// Timeout of a verify command that names none, in seconds.
+const VERIFY_SECONDS: u64 = 600;
+
+/// The three limits of time that callers of goals meet.
+pub(crate) const TIMEOUTS: [&str; 3] = [
+    "The host that calls has its own request timeout: `orchestrate` returns at once, so it only matters with detach=false. \
+     -32001 \"Request timed out\" means that the host stopped waiting; the goal goes on. Set it to at least 600000 ms.",
+    "`timeout` limits each call of a coding CLI, in seconds; the default is one hour. What runs then is ended and tried again.",
+    "`max_seconds` limits the whole goal. It is checked before every call and is a deadline of what runs.",
+];
+
+/// What the binary knows of goals.
+pub(crate) struct Host {
+    pub(crate) config: GoalsConfig,
+    pub(crate) backends: Backends,
+    pub(crate) repositories: Arc<Repositories>,
+    pub(crate) clis: Arc<CliExecutor>,
+    pub(crate) folders: Arc<Folders>,
+    /// Whether any process of this machine may call, without a token.
+    pub(crate) is_open: bool,
+}
+
+fn refuse(code: &'static str, message: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Invalid, code, message)
+}
+
+impl Host {
+    fn roles(&self, request: &Orchestrate) -> Result<Roles, Failure> {
+        let usual = request.backend.as_deref().or(self.config.backend.as_deref()).unwrap_or("auto");
+        let own = request.roles.clone().unwrap_or_default();
+        let resolve = |role: &Option<String>| {
+            let asked = role.as_deref().unwrap_or(usual);
+            backends::resolve(&self.backends, asked, request.caller_agent.as_deref(), request.model.as_deref())
+        };
+        Ok(Roles { planner: resolve(&own.planner)?, worker: resolve(&own.worker)?, reviewer: resolve(&own.reviewer)? })
+    }
+
+    /// Refuses backends that cannot do what their role needs, before anything is paid.
+    fn check_roles(&self, roles: &Roles, request: &Orchestrate) -> Result<(), Failure> {
+        let worker = if request.skip_permissions { Mode::SkipPermissions } else { Mode::Edit };
+        let needs = [(&roles.planner, Mode::ReadOnly), (&roles.worker, worker), (&roles.reviewer, Mode::ReadOnly)];
+        for (backend, mode) in needs {
+            if let Ok(cli) = self.clis.clis().find(&backend.name) {
+                cli.check_mode(mode).map_err(|error| Failure::of(&error))?;
+            }
+        }
+        if request.cwd.is_some() && roles.worker.name.starts_with("agent:") {
+            let message = format!(
+                "{} cannot work in a repository: agents of the config have volumes of their own",
+                roles.worker.name
+            );
+            return Err(refuse("agent_as_worker", message)
+                .with_hint("use a coding CLI as the worker; agents can plan and review: `roles`"));
+        }
+        Ok(())
+    }
+
+    /// The real path of a directory that this caller may name.
+    fn directory(&self, caller: &Caller, directory: &Path) -> Result<PathBuf, Failure> {
+        if !directory.is_absolute() {
+            return Err(refuse("bad_cwd", format!("cwd must be an absolute path, not {}", directory.display())));
+        }
+        let real = directory.canonicalize().map_err(|error| {
+            refuse("bad_cwd", format!("cannot use {} as cwd: {error}", directory.display()))
+                .with_hint("name a directory of a git repository on the server's machine")
+        })?;
+        if !real.is_dir() {
+            return Err(refuse("bad_cwd", format!("{} is not a directory", directory.display())));
+        }
+        let allowed = self.config.directories.iter().filter_map(|allowed| allowed.canonicalize().ok());
+        let is_listed = allowed.into_iter().any(|allowed| real.starts_with(allowed));
+        let may_any = self.config.directories.is_empty() && caller.proof != Proof::Principal;
+        match is_listed || may_any {
+            true => Ok(real),
+            false => {
+                let message = format!("goals may not work in {}", directory.display());
+                Err(Failure::new(FailureKind::Denied, "cwd_denied", message)
+                    .with_hint("the operator lists directories under `goals.directories` in the config"))
+            }
+        }
+    }
+
+    fn workspace(&self, caller: &Caller, request: &Orchestrate) -> Result<Option<WorkspaceInput>, Failure> {
+        let Some(cwd) = &request.cwd else {
+            let needs = [
+                ("verify_commands", !request.verify_commands.is_empty() || request.playwright),
+                ("skip_permissions", request.skip_permissions),
+                ("base", request.base.is_some()),
+                ("include", !request.include.is_empty() || request.include_uncommitted),
+            ];
+            return match needs.iter().find(|(_, is_set)| *is_set) {
+                Some((name, _)) => {
+                    Err(refuse("needs_cwd", format!("{name} needs cwd, a directory of a git repository")))
+                }
+                None => Ok(None),
+            };
+        };
+        if request.isolate == Some(false) {
+            return Err(refuse(
+                "not_built",
+                "isolate: false is not supported: workers always get checkouts of their own",
+            )
+            .with_hint("leave it out; `git merge --ff-only drawloom/<goal>` brings the work to your branch"));
+        }
+        Ok(Some(WorkspaceInput {
+            directory: self.directory(caller, cwd)?,
+            base: request.base.clone(),
+            uncommitted: request.include_uncommitted,
+            include: request.include.clone(),
+            cleanup: match request.cleanup {
+                None | Some(GoalCleanup::Auto) => Cleanup::Auto,
+                Some(GoalCleanup::Always) => Cleanup::Always,
+                Some(GoalCleanup::Never) => Cleanup::Never,
+            },
+            isolate: true,
+        }))
+    }
+
+    /// All backends, asked at the same time.
+    async fn listed(&self) -> Vec<BackendInfo> {
+        let mock = BackendInfo {
+            name: "mock".into(),
+            kind: "mock".into(),
+            available: true,
+            path: None,
+            version: None,
+            logged_in: None,
+            problem: None,
+        };
+        let clis = self.clis.clis().all().map(|cli| self.info(cli));
+        let mut infos = futures::future::join_all(clis).await;
+        infos.push(mock);
+        infos
+    }
+
+    async fn info(&self, cli: &Cli) -> BackendInfo {
+        let found = drawloom_clis::probe(cli, self.clis.parts()).await;
+        let (logged_in, problem) = match (&found.path, &found.logged_in) {
+            (None, _) => {
+                let message =
+                    format!("no program {:?} in PATH: install it, or set `clis.{}.program`", cli.program(), cli.name);
+                (None, Some(message))
+            }
+            (Some(_), Login::Yes) => (Some("yes"), None),
+            (Some(_), Login::No(reason)) => (Some("no"), Some(reason.clone())),
+            (Some(_), Login::Unknown) => (Some("unknown"), None),
+        };
+        BackendInfo {
+            name: cli.name.clone(),
+            kind: "cli".into(),
+            available: found.path.is_some() && found.logged_in != Login::No(problem.clone().unwrap_or_default()),
+            path: found.path.map(|path| path.display().to_string()),
+            version: found.version,
+            logged_in: logged_in.map(str::to_owned),
+            problem,
+        }
+    }
+}
+
+/// Verify commands as they were asked for.
+fn verify(request: &Orchestrate) -> Result<VerifyInput, Failure> {
+    let mut texts = request.verify_commands.clone();
+    if let Some(empty) = texts.iter().position(|text| text.trim().is_empty()) {
+        return Err(refuse("bad_verify", format!("verify_commands[{empty}] is empty")));
+    }
+    if request.playwright && !texts.iter().any(|text| text == PLAYWRIGHT) {
+        texts.push(PLAYWRIGHT.into());
+    }
+    if texts.is_empty() && (request.witness || !request.protect.is_empty()) {
+        return Err(refuse("needs_verify", "witness and protect need verify_commands"));
+    }
+    let timeout = Some(request.verify_timeout.unwrap_or(VERIFY_SECONDS));
+    let command =
+        |text: String| VerifyCommand { name: text.clone(), run: CommandLine::Shell(text), timeout_seconds: timeout };
+    Ok(VerifyInput {
+        commands: texts.into_iter().map(command).collect(),
+        protect: request.protect.clone(),
+        witness: request.witness,
+    })
+}
+
+#[async_trait]
+impl GoalHost for Host {
+    fn complete(&self, caller: &Caller, request: &Orchestrate) -> Result<GoalInput, Failure> {
+        let roles = self.roles(request)?;
+        let is_mock = [&roles.planner, &roles.worker, &roles.reviewer].iter().all(|backend| backend.name == "mock");
+        if self.is_open && !(is_mock && request.cwd.is_none()) {
+            let message = "this server takes calls without a token, and goals run programs on its machine";
+            return Err(Failure::new(FailureKind::Denied, "goals_need_token", message).with_hint(
+                "set a token in DRAWLOOM_TOKEN, or use the server that commands start: `drawloom goal run`",
+            ));
+        }
+        self.check_roles(&roles, request)?;
+        let usual = Budget::default();
+        Ok(GoalInput {
+            goal: request.goal.clone(),
+            success_criteria: request.success_criteria.clone(),
+            interaction: match (request.ask, request.confirm) {
+                (_, true) => Interaction::Confirm,
+                (true, false) => Interaction::Suspend,
+                (false, false) => Interaction::Auto,
+            },
+            confirm_plan: request.confirm_plan,
+            workspace: self.workspace(caller, request)?,
+            verify: verify(request)?,
+            budget: Budget {
+                max_iterations: request.max_iterations.unwrap_or(usual.max_iterations),
+                max_task_retries: request.max_task_retries.unwrap_or(usual.max_task_retries),
+                max_seconds: request.max_seconds,
+                max_agent_calls: request.max_agent_calls,
+                max_tokens: request.max_tokens,
+                max_cost: request.max_cost.map(|amount| amount.0.0),
+                max_stagnant_iterations: request.max_stagnant_iterations.unwrap_or(usual.max_stagnant_iterations),
+                max_parallel: request.max_parallel.unwrap_or(usual.max_parallel),
+            },
+            skip_permissions: request.skip_permissions,
+            call_seconds: request.timeout,
+            playwright: request.playwright,
+            mock_accepts_at: request.mock_accepts_at.unwrap_or(2),
+            mock_questions: request.mock_questions.clone(),
+            roles,
+        })
+    }
+
+    fn started(&self, key: drawloom_contract::ids::RunKey) {
+        self.folders.follow(key);
+    }
+
+    fn folder(&self, run: RunId) -> PathBuf {
+        self.folders.of(run)
+    }
+
+    async fn backends(&self, request: &ListBackends) -> BackendList {
+        let usual = self.config.backend.clone().unwrap_or_else(|| "auto".into());
+        let resolved = backends::resolve(&self.backends, &usual, request.caller_agent.as_deref(), None);
+        BackendList {
+            backends: self.listed().await,
+            resolved_default: resolved.map_or_else(|failure| failure.message, |backend| backend.name),
+            default: usual,
+            timeouts: TIMEOUTS.map(str::to_owned).into(),
+        }
+    }
+
+    async fn diagnose(&self, caller: &Caller, request: &Doctor) -> Result<Diagnosis, Failure> {
+        let backends = self.listed().await;
+        let mut checks = vec![match environment::find_program("git") {
+            Some(path) => DiagnosisCheck { name: "git".into(), ok: true, found: path.display().to_string() },
+            None => DiagnosisCheck {
+                name: "git".into(),
+                ok: false,
+                found: "not found in PATH; install git 2.38 or newer".into(),
+            },
+        }];
+        if let Some(cwd) = &request.cwd {
+            let directory = self.directory(caller, cwd)?;
+            let (ok, found) = match self.repositories.checkouts().await {
+                Ok(checkouts) => match checkouts.look(&directory).await {
+                    Ok(found) => (true, found),
+                    Err(error) => (false, told(&error)),
+                },
+                Err(problem) => (false, problem),
+            };
+            checks.push(DiagnosisCheck { name: "cwd".into(), ok, found });
+        }
+        let works = |backend: &BackendInfo| backend.available && backend.kind != "mock";
+        let mut recommendations: Vec<String> = backends.iter().filter_map(|backend| backend.problem.clone()).collect();
+        if self.is_open {
+            recommendations
+                .push("set a token in DRAWLOOM_TOKEN: without one this server runs only the mock backend".into());
+        }
+        let ok = backends.iter().any(works) && checks.iter().all(|check| check.ok) && !self.is_open;
+        Ok(Diagnosis { ok, backends, checks, timeouts: TIMEOUTS.map(str::to_owned).into(), recommendations })
+    }
+
+    async fn land(&self, _: &Caller, goal: &Story, request: &OrchestrateLand) -> Result<GoalLanded, Failure> {
+        let failed = |error: &checkout::Error| Failure::new(error.kind(), error.code(), told(error));
+        let Some(prepared) = goal.prepared() else {
+            return Err(refuse("no_branch", "this goal has no repository, so it has nothing to land"));
+        };
+        let Some((head, verified)) = goal.head().filter(|(head, _)| *head != prepared.base) else {
+            return Err(refuse("nothing_to_land", format!("{} has no changes", prepared.branch)));
+        };
+        let completed = goal.status().completed == Some(true);
+        let is_ok = verified.as_ref().is_none_or(drawloom_goal::workspace::Verified::is_ok);
+        if !(request.unverified || completed && is_ok) {
+            let message = format!("the goal was not completed: {}", goal.stop_reason().unwrap_or_default());
+            return Err(Failure::new(FailureKind::Conflict, "not_completed", message)
+                .with_hint(format!("look at {} first; `--unverified` lands it all the same", prepared.branch)));
+        }
+        let verdict = match verified.filter(|_| is_ok) {
+            Some(verified) => Verdict::Passed(Oid::parse(&verified.tree).map_err(|error| failed(&error))?),
+            None => Verdict::NotAsked,
+        };
+        let checkouts = self.repositories.checkouts().await.map_err(|problem| refuse("checkouts", problem))?;
+        let oid = Oid::parse(&head).map_err(|error| failed(&error))?;
+        let run = request.run_id.to_string();
+        let landed =
+            checkouts.land(&run, request.into.as_deref(), &oid, &verdict).await.map_err(|error| failed(&error))?;
+        Ok(told_landing(landed, head, &prepared.branch))
+    }
+
+    fn worktrees(&self) -> &dyn Worktrees {
+        &*self.repositories
+    }
+}
+
+fn told_landing(landed: Land, commit: String, goal: &str) -> GoalLanded {
+    match landed {
+        Land::FastForwarded { branch, old, new } => GoalLanded {
+            landed: true,
+            message: format!("{branch} moved from {} to {}", old.short(), new.short()),
+            branch,
+            commit,
+            command: None,
+        },
+        Land::CheckedOut { branch, worktree, command } => GoalLanded {
+            landed: false,
+            message: format!(
+                "{branch} is checked out in {worktree}; drawloom never changes a checkout. Run there: {command}"
+            ),
+            branch,
+            commit,
+            command: Some(command),
+        },
+        Land::NotFastForward { branch, at } => GoalLanded {
+            landed: false,
+            message: format!(
+                "{branch} has commits that the work lacks (it is at {}). Merge or rebase: git merge {goal}",
+                at.short()
+            ),
+            command: Some(format!("git merge {goal}")),
+            branch,
+            commit,
+        },
+        Land::NotVerified { tree, verified } => GoalLanded {
+            landed: false,
+            message: format!("verification was about tree {}, not about {}", verified.short(), tree.short()),
+            branch: goal.to_owned(),
+            commit,
+            command: None,
+        },
+    }
+}

@@ -1,0 +1,317 @@
+//! The repositories of goals: the loop's seam over the crate `checkout`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use drawloom_checkout::{self as checkout, Checkouts, Kind, Oid, Sandbox, Step};
+use drawloom_contract::{failure::Explain as _, time::Timestamp};
+use drawloom_goal::{
+    Cleanup, CommandLine, GoalsConfig, WorkspaceInput,
+    workspace::{
+        CheckedOut, Checkout, Checkpoint, Checkpointed, Clean, Cleaned, CommandResult, Diff, Diffed, LeftOut, Merge,
+        Merged, Prepared, Verified, Verify, Workspace,
+    },
+};
+use drawloom_process::{Confined, Limits, Network, developer_paths};
+use globset::{GlobBuilder, GlobSetBuilder};
+use tokio::sync::OnceCell;
+
+use crate::{config::Loaded, environment, goals::Shared};
+
+/// Variables that git, setup and verify commands get, beside those that the config names.
+const VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "GOROOT",
+    "GOPROXY",
+    "GOFLAGS",
+    "JAVA_HOME",
+    "PYENV_ROOT",
+    "NVM_DIR",
+    "VOLTA_HOME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+];
+
+/// The repositories of all goals of an instance. Nothing is made before a goal needs it.
+pub(crate) struct Repositories {
+    root: PathBuf,
+    config: GoalsConfig,
+    shared: Shared,
+    environment: Vec<(String, String)>,
+    checkouts: OnceCell<Checkouts>,
+}
+
+impl Repositories {
+    pub(crate) fn new(loaded: &Loaded, shared: Shared) -> Self {
+        let config = loaded.config.goals.clone();
+        let names = VARIABLES.iter().copied().chain(config.env.iter().map(String::as_str));
+        let found = names.filter_map(|name| Some((name.to_owned(), loaded.variable(name)?)));
+        let environment = found.collect::<BTreeMap<_, _>>().into_iter().collect();
+        Self { root: shared.checkouts.clone(), config, shared, environment, checkouts: OnceCell::new() }
+    }
+
+    /// The directory with everything of a goal.
+    pub(crate) fn folder(&self, goal: &str) -> PathBuf {
+        self.root.join(goal)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.clock.wall()
+    }
+
+    pub(crate) async fn checkouts(&self) -> Result<&Checkouts, String> {
+        self.checkouts.get_or_try_init(|| async { self.open() }).await.map_err(|error: checkout::Error| told(&error))
+    }
+
+    fn open(&self) -> Result<Checkouts, checkout::Error> {
+        let home = environment::home();
+        let hidden: Vec<PathBuf> =
+            [environment::default_data_dir(), environment::default_config_dir(), Some(self.shared.data.clone())]
+                .into_iter()
+                .flatten()
+                .collect();
+        let sandbox = Sandbox {
+            confined: if self.config.unconfined { Confined::No } else { Confined::Yes },
+            network: Network::Host,
+            readable: home.as_deref().map(|home| developer_paths(home, &hidden)).unwrap_or_default(),
+            writable: Vec::new(),
+            home,
+            limits: Limits::default(),
+        };
+        Checkouts::new(checkout::Parts {
+            root: self.root.clone(),
+            launcher: self.shared.launcher.clone(),
+            temporary: self.shared.temporary.clone(),
+            clock: self.shared.clock.clone(),
+            redactor: self.shared.redactor.clone(),
+            environment: self.environment.clone(),
+            sandbox,
+            config: checkout::Config {
+                setup: self.config.setup.clone(),
+                quota_bytes: self.config.quota_bytes,
+                ..checkout::Config::default()
+            },
+        })
+    }
+
+    /// Removes checkouts of goals that ended long ago.
+    pub(crate) async fn retain(&self, active: &[String]) {
+        if !self.root.is_dir() {
+            return;
+        }
+        let keep = Duration::from_secs(u64::from(self.config.keep_days.unwrap_or(14)) * 86_400);
+        let Ok(checkouts) = self.checkouts().await else { return };
+        let retention = checkout::Retention { active, keep, quota_bytes: None };
+        match checkouts.retain(self.shared.clock.wall(), &retention).await {
+            Ok(done) if !done.removed.is_empty() => {
+                tracing::info!(goals = done.removed.len(), bytes = done.bytes, "removed checkouts of ended goals");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "cannot remove checkouts of ended goals"),
+        }
+    }
+}
+
+/// An error with what to do.
+pub(crate) fn told(error: &checkout::Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{error}{cause}{hint}")
+}
+
+fn oid(text: &str) -> Result<Oid, String> {
+    Oid::parse(text).map_err(|error| told(&error))
+}
+
+pub(super) fn seconds(at: Timestamp) -> i64 {
+    at.as_millis().div_euclid(1000)
+}
+
+#[async_trait]
+impl Workspace for Repositories {
+    async fn prepare(&self, goal: &str, input: &WorkspaceInput) -> Result<Prepared, String> {
+        let options = checkout::Prepare {
+            base: input.base.clone(),
+            uncommitted: input.uncommitted,
+            include: input.include.clone(),
+            at: 0,
+        };
+        let checkouts = self.checkouts().await?;
+        let prepared = checkouts.prepare(goal, &input.directory, &options).await.map_err(|error| told(&error))?;
+        checkouts.check_disk(goal).await.map_err(|error| told(&error))?;
+        Ok(Prepared {
+            repository: prepared.repository,
+            base: prepared.base.to_string(),
+            branch: prepared.branch,
+            path: self.folder(goal),
+            warnings: prepared.warnings,
+        })
+    }
+
+    async fn checkout(&self, goal: &str, input: &Checkout) -> Result<CheckedOut, String> {
+        let checkouts = self.checkouts().await?;
+        let commit = oid(&input.commit)?;
+        checkouts.check_disk(goal).await.map_err(|error| told(&error))?;
+        if input.reset {
+            checkouts.reset(goal, &input.name, &commit).await.map_err(|error| told(&error))?;
+        }
+        let kind = if input.read_only { Kind::ReadOnly } else { Kind::Writer };
+        let added = checkouts.add(goal, &input.name, &commit, kind).await.map_err(|error| told(&error))?;
+        let checkout::Added { directory, environment, readable, mut writable, path } = added;
+        // A worker in a subdirectory may change all of its checkout.
+        if !input.read_only && path != directory {
+            writable.push(path);
+        }
+        Ok(CheckedOut { directory, environment, readable, writable })
+    }
+
+    async fn checkpoint(&self, goal: &str, input: &Checkpoint) -> Result<Checkpointed, String> {
+        let checkouts = self.checkouts().await?;
+        let key = format!("{}-{}", input.name, input.parent);
+        let step = Step { message: &input.message, at: seconds(input.at), key: &key };
+        let kept = checkouts.checkpoint(goal, &input.name, &step).await.map_err(|error| told(&error))?;
+        let changed: Vec<String> = kept.changed.iter().map(|change| change.path.clone()).collect();
+        let out_of_scope = outside(&input.files, &changed)?;
+        // Ignored files are never committed, so they are not reported.
+        let news = kept.left_out.iter().filter(|left| left.reason != checkout::Reason::Ignored);
+        Ok(Checkpointed {
+            commit: kept.commit.map(|commit| commit.to_string()),
+            left_out: news.map(|left| LeftOut { path: left.path.clone(), reason: reason(left.reason) }).collect(),
+            warnings: Vec::new(),
+            changed,
+            out_of_scope,
+        })
+    }
+
+    async fn merge(&self, goal: &str, input: &Merge) -> Result<Merged, String> {
+        let (head, commit) = (oid(&input.head)?, oid(&input.commit)?);
+        let checkouts = self.checkouts().await?;
+        let merged = checkouts.merge(goal, &head, &commit, &input.message, seconds(input.at)).await;
+        Ok(match merged.map_err(|error| told(&error))? {
+            checkout::Merge::Merged { commit, .. } => Merged::Merged { commit: commit.to_string() },
+            checkout::Merge::Nothing => Merged::Merged { commit: input.head.clone() },
+            checkout::Merge::Conflict { files, output } => Merged::Conflict { files, output },
+        })
+    }
+
+    async fn verify(&self, goal: &str, input: &Verify) -> Result<Verified, String> {
+        let commands = input.verify.commands.iter().map(|command| checkout::VerifyCommand {
+            name: command.name.clone(),
+            program: match &command.run {
+                CommandLine::Shell(text) => checkout::Program::Shell(text.clone()),
+                CommandLine::Program(argv) => checkout::Program::Argv(argv.clone()),
+            },
+            timeout_seconds: command.timeout_seconds,
+        });
+        let verify = checkout::Verify {
+            commit: oid(&input.commit)?,
+            commands: commands.collect(),
+            protect: input.verify.protect.clone(),
+            base: Some(oid(&input.base)?),
+            witness: input.verify.witness,
+            key: input.key.clone(),
+        };
+        let verified = self.checkouts().await?.verify(goal, &verify).await.map_err(|error| told(&error))?;
+        let results: Vec<CommandResult> = verified.results.into_iter().map(command_result).collect();
+        let all_green = results.iter().all(|result| result.ok);
+        // Reasons beside failed commands refuse the work; with a green result they are only remarks.
+        let (refusals, warnings) = match (verified.passed, all_green) {
+            (false, true) => (verified.reasons, Vec::new()),
+            _ => (Vec::new(), verified.reasons),
+        };
+        Ok(Verified { tree: verified.tree.to_string(), results, refusals, warnings })
+    }
+
+    async fn diff(&self, goal: &str, input: &Diff) -> Result<Diffed, String> {
+        let checkouts = self.checkouts().await?;
+        let (from, to) = (oid(&input.from)?, oid(&input.to)?);
+        let diff = checkouts.diff(goal, &from, &to, input.most_bytes).await.map_err(|error| told(&error))?;
+        let tree = checkouts.tree(goal, &to).await.map_err(|error| told(&error))?;
+        let files = diff.files.into_iter().map(|change| change.path).collect();
+        Ok(Diffed { text: diff.text, truncated: diff.truncated, files, tree: tree.to_string() })
+    }
+
+    async fn clean(&self, goal: &str, input: &Clean) -> Result<Cleaned, String> {
+        let policy = match input.policy {
+            Cleanup::Auto => checkout::Cleanup::Auto,
+            Cleanup::Always => checkout::Cleanup::Always,
+            Cleanup::Never => checkout::Cleanup::Never,
+        };
+        let at = seconds(self.shared.clock.wall());
+        let cleaned = self.checkouts().await?.clean(goal, policy, at).await.map_err(|error| told(&error))?;
+        let reasons = cleaned.kept.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+        let is_kept = !cleaned.kept.is_empty() || input.policy == Cleanup::Never;
+        Ok(Cleaned { kept: is_kept.then(|| self.folder(goal)), reasons })
+    }
+
+    async fn output(&self, goal: &str) -> Result<PathBuf, String> {
+        made(self.folder(goal).join("workers")).await
+    }
+
+    async fn scratch(&self, goal: &str, name: &str) -> Result<PathBuf, String> {
+        made(self.folder(goal).join("scratch").join(name)).await
+    }
+}
+
+async fn made(directory: PathBuf) -> Result<PathBuf, String> {
+    let made = tokio::fs::create_dir_all(&directory).await;
+    made.map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+    Ok(directory)
+}
+
+fn command_result(result: checkout::CommandResult) -> CommandResult {
+    let output = match result.output_head.is_empty() {
+        true => result.output_tail,
+        false => format!("{}\n[…]\n{}", result.output_head, result.output_tail),
+    };
+    let checkout::CommandResult { name, ok, exit_code, duration_ms, error, .. } = result;
+    CommandResult { name, ok, exit_code, output, error, duration_ms }
+}
+
+/// A reason in words.
+pub(super) fn reason(reason: checkout::Reason) -> String {
+    let name = serde_json::to_value(reason).ok().and_then(|value| value.as_str().map(str::to_owned));
+    name.unwrap_or_default().replace('_', " ")
+}
+
+/// The changed files that match none of the globs. Without globs every file is allowed.
+fn outside(globs: &[String], changed: &[String]) -> Result<Vec<String>, String> {
+    if globs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        // A model wrote the globs: an invalid one matches nothing.
+        if let Ok(glob) = GlobBuilder::new(glob).literal_separator(true).build() {
+            set.add(glob);
+        }
+    }
+    let set = set.build().map_err(|error| error.to_string())?;
+    Ok(changed.iter().filter(|path| !set.is_match(path)).cloned().collect())
+}

@@ -1,0 +1,64 @@
+//! Coding CLIs: the executor `cli` from the config and the environment.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use drawloom_clis::{CliExecutor, EXECUTOR, Parts};
+use drawloom_contract::definition::matches;
+use drawloom_process::Launcher;
+use drawloom_substrate::Problem;
+
+use super::{Directories, LAUNCHER};
+use crate::{
+    clock::SystemClock,
+    config::{Config, Loaded},
+    environment,
+};
+
+/// What is wrong with the section `clis`.
+pub(super) fn problems(config: &Config) -> impl Iterator<Item = Problem> {
+    drawloom_clis::problems(&config.clis).into_iter().map(|(keys, message, hint)| {
+        let keys: Vec<&str> = ["clis"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        Problem::new(keys, message).with_hint(hint)
+    })
+}
+
+/// The executor of agents with `executor: cli`.
+pub(super) fn executor(loaded: &Loaded, directories: &Directories) -> CliExecutor {
+    let config = loaded.config.clis.clone();
+    let mut variables = environment::all();
+    let named = config.values().flat_map(|cli| &cli.env);
+    variables.extend(named.filter_map(|name| Some((name.clone(), loaded.variable(name)?))));
+    let data = directories.temporary.parent().map(ToOwned::to_owned);
+    CliExecutor::new(Parts {
+        launcher: Launcher::this_program(&[LAUNCHER]),
+        temporary: directories.temporary.clone(),
+        checkouts: directories.checkouts.clone(),
+        hidden: data
+            .into_iter()
+            .chain(environment::default_data_dir())
+            .chain(environment::default_config_dir())
+            .collect(),
+        environment: variables,
+        home: environment::home().filter(|home| home.is_absolute()).unwrap_or_else(|| directories.temporary.clone()),
+        clock: Arc::new(SystemClock),
+        config,
+    })
+}
+
+/// What `provider` names for agents of the executor.
+pub(super) fn backends(executor: &CliExecutor) -> BTreeMap<String, Vec<String>> {
+    BTreeMap::from([(EXECUTOR.to_owned(), executor.clis().names())])
+}
+
+/// The environment variables that a CLI may get its login from and whose names sound like a secret.
+pub(crate) fn secret_names(config: &Config) -> Vec<String> {
+    let uses_clis = config.agents.values().any(|agent| agent.executor.as_deref() == Some(EXECUTOR));
+    if !uses_clis && config.clis.is_empty() {
+        return Vec::new();
+    }
+    let patterns = drawloom_clis::login_variables(&config.clis);
+    let is_login = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
+    let given = config.clis.values().flat_map(|cli| cli.env.iter().cloned());
+    let names = environment::all().into_keys().filter(is_login).chain(given);
+    names.filter(|name| environment::sounds_secret(name)).collect()
+}

@@ -1,0 +1,149 @@
+//! Agents on coding CLIs, through the real program. A script stands for the CLI.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+
+use serde_json::Value;
+
+use crate::support::Home;
+
+/// A home whose agent `worker` runs on `script`, in the volume `work`.
+fn home(script: &str, more: &str) -> Home {
+    let home = Home::new();
+    let config = format!(
+        "listen: 127.0.0.1:0
+clis:
+  mine:
+    command: [{cli}, '{{prompt_file}}', '{{model}}']
+    env: [MINE_TOKEN]
+    {more}
+agents:
+  worker: {{ executor: cli, provider: mine, model: small, system_prompt: Be brief., volumes: [work], retry_attempts: 0 }}
+  reader: {{ executor: cli, provider: mine, volumes: [notes] }}
+volumes:
+  work: {{ path: work, mode: rw, default: true }}
+  notes: {{ path: notes, mode: ro }}
+",
+        cli = cli(&home).display()
+    );
+    home.write("drawloom.yaml", &config);
+    fs::create_dir(home.path().join("work")).expect("a directory");
+    home.write("cli", &format!("#!/bin/sh\n{script}\n"));
+    fs::set_permissions(cli(&home), fs::Permissions::from_mode(0o755)).expect("permissions");
+    home.run(&["trust", "--yes"]).exits(0);
+    home
+}
+
+fn cli(home: &Home) -> PathBuf {
+    home.path().join("cli")
+}
+
+/// Runs an agent without a server.
+fn run(home: &Home, agent: &str) -> (i32, Value) {
+    let mut command = home.command(&["run", agent, "Weave it", "--json", "--embedded"]);
+    let ran = home.finish(command.env("MINE_TOKEN", "hunter2-hunter2").env("OTHER_TOKEN", "not-for-the-cli"));
+    (ran.code, ran.json())
+}
+
+#[test]
+fn an_agent_on_a_cli_edits_its_volume_and_answers_what_the_cli_says() {
+    let script = "cat $1; echo; echo model $2 depth $DRAWLOOM_DEPTH other $OTHER_TOKEN; echo woven > woven.txt; \
+                  echo token $MINE_TOKEN; echo x > ../outside.txt; cat ~/.ssh/id 2>&1; exit 0";
+    let home = home(script, "");
+    fs::create_dir(home.path().join(".ssh")).expect("a directory");
+    home.write(".ssh/id", "private-key");
+    let (code, result) = run(&home, "worker");
+    assert_eq!(code, 0, "{result}");
+    let text = result["final_text"].as_str().expect("a text");
+    assert!(text.starts_with("Be brief.\n\nWeave it\nmodel small depth 1 other\ntoken [redacted]\n"), "{text}");
+    assert!(!text.contains("private-key"), "{text}");
+    assert_eq!(fs::read_to_string(home.path().join("work/woven.txt")).expect("it wrote"), "woven\n");
+    assert!(!home.path().join("outside.txt").exists(), "it writes only to its volume");
+    let left: Vec<_> = fs::read_dir(home.data().join("tmp")).expect("a directory").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_agent_with_a_read_only_volume_changes_nothing() {
+    let home = home("cat note.txt; echo x > new.txt; rm -f note.txt; echo; ls", "");
+    let (code, result) = run(&home, "reader");
+    assert_eq!((code, result["final_text"].as_str()), (0, Some("remember the milk\nnote.txt")), "{result}");
+}
+
+#[test]
+fn a_cli_that_takes_too_long_or_is_not_there_ends_the_run_with_the_reason() {
+    let slow = home("setsid sleep 1000 & sleep 1000", "time_limit_seconds: 1");
+    let (code, result) = run(&slow, "worker");
+    assert_eq!((code, result["error"]["code"].as_str()), (1, Some("timed_out")), "{result}");
+    let failing = home("echo no luck >&2; exit 7", "");
+    let (code, result) = run(&failing, "worker");
+    assert_eq!((code, result["error"]["code"].as_str()), (1, Some("crashed")), "{result}");
+    assert!(result["error"]["message"].as_str().is_some_and(|said| said.contains("code 7: no luck")), "{result}");
+    fs::remove_file(cli(&failing)).expect("the program");
+    let (code, result) = run(&failing, "worker");
+    assert_eq!((code, result["error"]["code"].as_str()), (1, Some("not_installed")), "{result}");
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_no_process_and_its_run_goes_on_in_the_next() {
+    // The first process waits for ever; the second one finds what the first one left.
+    let script = "if [ -e begun ]; then echo done; cat $1 | head -1; else echo $$ > begun; trap '' TERM; setsid sleep 1000 & sleep 1000; fi";
+    let home = home(script, "");
+    let mark = format!("mark-{}", std::process::id());
+    let serve = || {
+        let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+        command.env("MINE_TOKEN", &mark);
+        home.serve_with(command)
+    };
+    let server = serve();
+    let via = |url: &str, arguments: &[&str]| home.finish(home.command(arguments).env("DRAWLOOM_URL", url));
+    let started = via(&server.url, &["run", "worker", "Weave it", "--json", "--detach"]).exits(0).json();
+    let run = started["run_id"].as_str().expect("an id").to_owned();
+    until(|| home.path().join("work/begun").exists());
+    server.kill();
+    let server = serve();
+    let show = || via(&server.url, &["runs", "show", &run, "--json"]).exits(0).json();
+    until(|| show()["status"] == "completed");
+    let result = show();
+    let text = result["final_text"].as_str().expect("a text");
+    assert!(text.starts_with("done\nBe brief."), "{text}");
+    server.stop();
+    let replay = home.run(&["replay", &run, "--json"]).exits(0).stdout;
+    assert!(replay.contains("note "), "that it may be paid twice is noted: {replay}");
+    assert_eq!(marked(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn a_config_with_mistakes_about_clis_says_them() {
+    let home = home("true", "");
+    home.write(
+        "drawloom.yaml",
+        "clis: { mine: {} }\nagents: { a: { executor: cli, provider: claud }, b: { executor: cli } }\n",
+    );
+    let said = home.run(&["validate"]);
+    let said = said.stdout + &said.stderr;
+    for expected in [
+        "the CLI \"mine\" has neither `preset` nor `command`",
+        "unknown provider \"claud\" of the executor \"cli\"",
+        "the executor \"cli\" needs `provider`",
+    ] {
+        assert!(said.contains(expected), "{expected} in {said}");
+    }
+}
+
+/// Processes that have this text in their environment, but no server.
+fn marked(mark: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+    let has_mark = |path: &PathBuf| {
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(mark)
+    };
+    processes.filter(has_mark).map(|path| path.display().to_string()).collect()
+}
+
+fn until(is_true: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_true() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it does not happen");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}

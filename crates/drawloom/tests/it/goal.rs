@@ -1,0 +1,117 @@
+//! Goals through the real binary: a repository, workers that are a script in place of a coding CLI, verification, landing.
+
+mod cheats;
+mod kills;
+mod promises;
+mod repository;
+mod surfaces;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::support::{Home, Ran, end_servers};
+
+/// A home with a repository and a CLI that is a script.
+pub(crate) struct Project {
+    pub(crate) home: Home,
+}
+
+/// Ends servers that commands started, whatever became of the test.
+impl Drop for Project {
+    fn drop(&mut self) {
+        end_servers(self.home.path());
+    }
+}
+
+/// Two workers, a file each.
+pub(crate) const TWO: &str = "\
+Write both files.
+PLAN: [{\"id\":\"alpha\",\"description\":\"write alpha.txt\"},{\"id\":\"beta\",\"description\":\"write beta.txt\"}]
+WORK alpha: echo alpha > alpha.txt
+WORK beta: echo beta > beta.txt
+";
+
+impl Project {
+    pub(crate) fn new() -> Self {
+        let home = Home::new();
+        let script = home.path().join("cli.sh");
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/goal/cli.sh"), &script).expect("a copy");
+        let config = format!(
+            "listen: 127.0.0.1:0\nclis:\n  script: {{ command: [\"{0}\"], readable_paths: [\"{0}\"], time_limit_seconds: 60 }}\n",
+            script.display()
+        );
+        home.write("drawloom.yaml", &config);
+        let project = Self { home };
+        fs::create_dir(project.repository()).expect("a directory");
+        project.git(&["init", "-q", "-b", "main"]);
+        fs::write(project.repository().join("readme.txt"), "a project\n").expect("a file");
+        project.commit("first");
+        project
+    }
+
+    pub(crate) fn repository(&self) -> PathBuf {
+        self.home.path().join("repository")
+    }
+
+    /// What git says in the repository.
+    pub(crate) fn git(&self, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(["-c", "user.name=ann", "-c", "user.email=ann@example.com"])
+            .args(arguments)
+            .current_dir(self.repository())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .expect("git starts");
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
+    }
+
+    pub(crate) fn commit(&self, message: &str) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", message]);
+    }
+
+    /// `drawloom goal run` of this goal in the repository, with more arguments.
+    pub(crate) fn goal(&self, goal: &str, more: &[&str]) -> Ran {
+        let config = self.home.path().join("drawloom.yaml");
+        let mut arguments =
+            vec!["--config", config.to_str().expect("text"), "goal", "run", goal, "--backend", "script"];
+        arguments.extend(more);
+        let mut command = self.home.command(&arguments);
+        self.home.finish(command.current_dir(self.repository()))
+    }
+
+    /// The result of a goal, with its criteria given.
+    pub(crate) fn result(&self, goal: &str, more: &[&str]) -> Value {
+        let all: Vec<&str> = ["--criteria", "It is done.", "--json"].iter().chain(more).copied().collect();
+        self.goal(goal, &all).json()
+    }
+
+    /// All that a goal must not change: files of the checkout, and of `.git` everything but objects and the goal's refs.
+    pub(crate) fn fingerprint(&self) -> Vec<(String, Vec<u8>)> {
+        let mut found = Vec::new();
+        collect(&self.repository(), &self.repository(), &mut found);
+        found.sort();
+        found
+    }
+}
+
+fn collect(root: &Path, directory: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(directory).expect("a directory").flatten() {
+        let path = entry.path();
+        let name = path.strip_prefix(root).expect("below it").to_string_lossy().into_owned();
+        let is_ours = [".git/objects", ".git/refs/drawloom", ".git/refs/heads/drawloom"]
+            .iter()
+            .any(|ours| name.starts_with(ours));
+        match path.is_dir() {
+            _ if is_ours => {}
+            true => collect(root, &path, found),
+            false => found.push((name, fs::read(&path).unwrap_or_default())),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Work in a repository: merged on the goal's branch, verified, landed; the user's checkout is never touched.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{Project, TWO};
+
+const VERIFY: [&str; 2] = ["--verify", "test -f alpha.txt && test -f beta.txt"];
+
+#[test]
+fn two_workers_are_merged_on_the_goals_branch_and_the_checkout_is_not_touched() {
+    let project = Project::new();
+    fs::write(project.repository().join("uncommitted.txt"), "mine").expect("a file");
+    let before = project.fingerprint();
+    let result = project.result(TWO, &VERIFY);
+    assert_eq!((&result["status"], &result["iterations"]), (&json!("completed"), &json!(1)), "{result:#}");
+    assert_eq!(project.fingerprint(), before);
+    let branch = result["worktree"]["branch"].as_str().expect("a branch");
+    assert_eq!(project.git(&["show", &format!("{branch}:alpha.txt")]), "alpha");
+    assert_eq!(project.git(&["show", &format!("{branch}:beta.txt")]), "beta");
+    assert_eq!(result["worktree"]["changed_files"], json!(["alpha.txt", "beta.txt"]));
+    assert_eq!(result["worktree"]["checkpoints"].as_array().map(Vec::len), Some(2), "{result:#}");
+    let authors = project.git(&["log", "--format=%an", &format!("main..{branch}")]);
+    assert!(authors.lines().all(|author| author == "drawloom"), "{authors}");
+    // Only the branch and refs of ours are new.
+    let refs = project.git(&["for-each-ref", "--format=%(refname)"]);
+    assert!(refs.lines().all(|name| name == "refs/heads/main" || name.contains("drawloom/")), "{refs}");
+}
+
+#[test]
+fn a_branch_that_is_checked_out_is_never_moved_and_another_one_is_fast_forwarded() {
+    let project = Project::new();
+    let result = project.result(TWO, &VERIFY);
+    let (run, branch) =
+        (result["run_id"].as_str().expect("an id"), result["worktree"]["branch"].as_str().expect("a branch"));
+    let land = |more: &[&str]| {
+        let all: Vec<&str> = ["goal", "land", run, "--json"].iter().chain(more).copied().collect();
+        project.home.run(&all)
+    };
+    let landed = land(&[]).exits(0).json();
+    assert_eq!(
+        (&landed["landed"], &landed["command"]),
+        (&json!(false), &json!(format!("git merge --ff-only {branch}")))
+    );
+    project.git(&["branch", "release"]);
+    let landed = land(&["--into", "release"]).exits(0).json();
+    assert_eq!(landed["landed"], true, "{landed}");
+    assert_eq!(project.git(&["rev-parse", "release"]), project.git(&["rev-parse", branch]));
+    project.git(&["merge", "--ff-only", branch]);
+    assert_eq!(fs::read_to_string(project.repository().join("alpha.txt")).expect("it is there"), "alpha\n");
+    // A branch with other commits is not moved.
+    project.git(&["checkout", "-q", "-b", "other", "main~1"]);
+    fs::write(project.repository().join("other.txt"), "x").expect("a file");
+    project.commit("other");
+    project.git(&["checkout", "-q", "main"]);
+    let refused = land(&["--into", "other"]).exits(0).json();
+    assert_eq!(refused["landed"], false, "{refused}");
+    assert!(
+        refused["message"].as_str().is_some_and(|text| text.contains("has commits that the work lacks")),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_failing_verifier_blocks_completion_even_when_the_reviewer_accepts() {
+    let project = Project::new();
+    let goal = TWO.replace("WORK beta: echo beta > beta.txt", "WORK beta: true\nWORK beta again: echo beta > beta.txt");
+    let result = project.result(&goal, &["--verify", "echo checking; cat beta.txt"]);
+    assert_eq!((&result["status"], &result["iterations"]), (&json!("completed"), &json!(2)), "{result:#}");
+    let first = &result["history"][0];
+    assert_eq!((&first["verification"][0]["ok"], &first["review"]["goal_complete"]), (&json!(false), &json!(true)));
+    let feedback = first["feedback"].as_str().expect("feedback");
+    assert!(feedback.contains("## Verification failures") && feedback.contains("beta.txt"), "{feedback}");
+}
+
+#[test]
+fn a_test_that_is_red_before_and_green_after_is_a_witness() {
+    let project = Project::new();
+    let result = project.result(TWO, &["--verify", "test -f alpha.txt", "--witness"]);
+    assert_eq!(result["status"], "completed", "{result:#}");
+    let result = project.result(TWO, &["--verify", "true", "--witness", "--max-iterations", "1"]);
+    assert_eq!(result["status"], "stopped", "a command that succeeds on the base proves nothing: {result:#}");
+}
+
+#[test]
+fn conflicting_workers_get_their_changes_back_and_both_end_on_the_branch() {
+    let project = Project::new();
+    let goal = "\
+Add two lines.
+PLAN: [{\"id\":\"alpha\",\"description\":\"first line\"},{\"id\":\"beta\",\"description\":\"second line\"}]
+WORK alpha: echo alpha > lines.txt
+WORK beta: echo beta > lines.txt
+WORK beta again: echo beta >> lines.txt
+";
+    let result = project.result(goal, &["--verify", "grep -q alpha lines.txt && grep -q beta lines.txt"]);
+    assert_eq!(result["status"], "completed", "{result:#}");
+    let branch = result["worktree"]["branch"].as_str().expect("a branch");
+    assert_eq!(project.git(&["show", &format!("{branch}:lines.txt")]), "alpha\nbeta");
+}
+
+#[test]
+fn a_subgoal_that_depends_on_another_begins_with_its_work() {
+    let project = Project::new();
+    let goal = "\
+Copy a file.
+PLAN: [{\"id\":\"copy\",\"description\":\"copy it\",\"depends_on\":[\"make\"]},{\"id\":\"make\",\"description\":\"make it\"}]
+WORK make: echo made > one.txt
+WORK copy: cp one.txt two.txt
+";
+    let result = project.result(goal, &["--verify", "cmp one.txt two.txt"]);
+    assert_eq!((&result["status"], &result["iterations"]), (&json!("completed"), &json!(1)), "{result:#}");
+}
+
+#[test]
+fn a_directory_without_a_repository_or_commit_is_refused_before_anything_is_paid() {
+    let project = Project::new();
+    let bare = project.home.path().join("plain");
+    fs::create_dir(&bare).expect("a directory");
+    let result = project.result(TWO, &["--cwd", bare.to_str().expect("text")]);
+    assert_eq!((&result["status"], &result["agent_calls"]), (&json!("failed"), &json!(0)), "{result:#}");
+    assert!(
+        result["error"]["message"].as_str().is_some_and(|text| text.contains("is not in a git repository")),
+        "{result:#}"
+    );
+}
+
+#[test]
+fn work_can_begin_with_changes_that_are_not_committed() {
+    let project = Project::new();
+    fs::write(project.repository().join("readme.txt"), "changed\n").expect("a file");
+    let goal = "Copy.\nPLAN: [\"copy\"]\nWORK s1: cp readme.txt copy.txt\n";
+    let result = project.result(goal, &["--uncommitted", "--verify", "grep -q changed copy.txt"]);
+    assert_eq!(result["status"], "completed", "{result:#}");
+    let result = project.result(goal, &["--verify", "grep -q 'a project' copy.txt"]);
+    assert_eq!(result["status"], "completed", "without the option it begins at HEAD: {result:#}");
+}
+
+#[test]
+fn a_worker_in_a_subdirectory_starts_there() {
+    let project = Project::new();
+    fs::create_dir(project.repository().join("sub")).expect("a directory");
+    fs::write(project.repository().join("sub/here.txt"), "x\n").expect("a file");
+    project.commit("sub");
+    let sub = project.repository().join("sub");
+    let goal = "Copy.\nPLAN: [\"copy\"]\nWORK s1: cp here.txt there.txt && cp ../readme.txt ../top.txt\n";
+    let result =
+        project.result(goal, &["--cwd", sub.to_str().expect("text"), "--verify", "test -f there.txt -a -f ../top.txt"]);
+    assert_eq!(result["status"], "completed", "{result:#}");
+    assert_eq!(result["worktree"]["changed_files"], json!(["sub/there.txt", "top.txt"]));
+}

@@ -1,0 +1,32 @@
+//! The config section `goals`.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Goals: what they may change, and who works on them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GoalsConfig {
+    /// Directories that goals can work in, with everything below them. If empty, callers with the server's own token can name any
+    /// directory, and callers with a token of `principals` none.
+    pub directories: Vec<PathBuf>,
+    /// The backend of goals that name none, or `auto` (default): the coding CLI that calls.
+    pub backend: Option<String>,
+    /// A directory with instructions of roles, in place of the built-in ones: `criteria.md`, `clarifier.md`, `decomposer.md`,
+    /// `subagent.md`, `reviewer.md`. Relative to the config file.
+    pub prompts: Option<PathBuf>,
+    /// Run setup and verify commands without a sandbox.
+    pub unconfined: bool,
+    /// More environment variables that setup and verify commands get, by name.
+    #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    pub env: Vec<String>,
+    /// A command that prepares each checkout, for `/bin/sh`, such as `npm ci`.
+    pub setup: Option<String>,
+    /// Maximum bytes that the checkouts of one goal may use; a goal that needs more is stopped. No limit by default.
+    pub quota_bytes: Option<u64>,
+    /// How long checkouts of ended goals are kept, in days. Defaults to 14. Work that is not merged stays as a ref.
+    #[schemars(range(min = 1, max = 3650))]
+    pub keep_days: Option<u32>,
+}

@@ -1,0 +1,40 @@
+//! The goal loop: decompose, work, verify, review, feed back, until a goal is met or a guard stops it.
+//!
+//! A goal is a run whose executor is `goal`. Its steps are calls of tools that no model is offered; its roles are child runs; its events
+//! are notes in its journal. What comes next is decided in `walk`, which is pure. The repository is behind the seam [`Workspace`].
+
+mod config;
+mod event;
+mod executor;
+mod json;
+mod mock;
+mod plan;
+mod progress;
+mod questions;
+mod request;
+mod result;
+mod review;
+mod roles;
+mod state;
+mod tools;
+mod walk;
+pub mod workspace;
+
+pub use config::GoalsConfig;
+pub use event::{BUDGET_LIMITED, LoopEvent, PLAN_DECLINED, Projection, STAGNATED, is_error, stop_reason};
+pub use executor::{GoalExecutor, GoalParts};
+pub use mock::MockExecutor;
+pub use plan::{MOST_SUBGOALS, Subgoal};
+pub use questions::{Answers, Asked, Questions};
+pub use request::{
+    Backend, Budget, Cleanup, CommandLine, GoalInput, Interaction, Roles, VerifyCommand, VerifyInput, WorkspaceInput,
+};
+pub use result::{GoalStatus, Story};
+pub use review::MOST_QUESTIONS;
+pub use roles::{Prompts, Role};
+pub use tools::{BackendKind, Backends};
+pub use workspace::Workspace;
+
+/// The names of the executors.
+pub const GOAL: &str = "goal";
+pub const MOCK: &str = "mock";

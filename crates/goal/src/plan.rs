@@ -1,0 +1,210 @@
+//! A plan: the subgoals of an iteration, as the decomposer gave them and as they can be executed.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    json::{self, Shape},
+    request::Backend,
+};
+
+/// Most subgoals of one plan.
+pub const MOST_SUBGOALS: usize = 32;
+
+/// One piece of work, for one worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Subgoal {
+    /// A name that is unique in the plan, and safe as a file name.
+    pub id: String,
+    /// What to do.
+    pub description: String,
+    /// Subgoals that must be done before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
+    /// The files that it may change, as globs; all when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// A backend of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
+}
+
+/// Reads a plan from a decomposer's answer, or says what is wrong with it.
+pub(crate) fn parse(text: &str) -> Result<Vec<Subgoal>, String> {
+    let value = match json::find(text, Shape::Array) {
+        Ok(value) => value,
+        // Structured output of some CLIs can only be an object.
+        Err(error) => match json::find(text, Shape::Object) {
+            Ok(Value::Object(mut object)) => {
+                object.remove("subgoals").filter(Value::is_array).ok_or("the object has no array \"subgoals\"")?
+            }
+            _ => return Err(error),
+        },
+    };
+    let items = value.as_array().ok_or("the plan is not an array")?;
+    if items.is_empty() {
+        return Err("the plan has no subgoals".into());
+    }
+    if items.len() > MOST_SUBGOALS {
+        return Err(format!("the plan has {} subgoals; the limit is {MOST_SUBGOALS}", items.len()));
+    }
+    let mut subgoals = Vec::new();
+    let mut renamed = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let (subgoal, given) = subgoal(index, item, &subgoals)?;
+        renamed.push((given, subgoal.id.clone()));
+        subgoals.push(subgoal);
+    }
+    // Dependencies name what the model wrote, which may not be a safe name.
+    for subgoal in &mut subgoals {
+        for needed in &mut subgoal.depends_on {
+            match renamed.iter().find(|(given, id)| given.as_deref() == Some(needed) || id == needed) {
+                Some((_, id)) => needed.clone_from(id),
+                None => {
+                    return Err(format!("subgoal {:?} depends on {needed:?}, which is not in the plan", subgoal.id));
+                }
+            }
+        }
+    }
+    match waves(&subgoals).iter().map(Vec::len).sum::<usize>() == subgoals.len() {
+        true => Ok(subgoals),
+        false => Err("the dependencies of the subgoals form a cycle".into()),
+    }
+}
+
+/// One subgoal, and the id as it was given.
+fn subgoal(index: usize, item: &Value, before: &[Subgoal]) -> Result<(Subgoal, Option<String>), String> {
+    let number = index + 1;
+    let (description, given) = match item {
+        Value::String(text) => (Some(text.as_str()), None),
+        Value::Object(fields) => {
+            let named = ["description", "task", "goal"].iter().find_map(|name| fields.get(*name));
+            let given = match fields.get("id") {
+                None | Some(Value::Null) => None,
+                Some(Value::String(id)) => Some(id.clone()),
+                Some(Value::Number(id)) => Some(id.to_string()),
+                Some(_) => return Err(format!("the id of subgoal {number} is not a text")),
+            };
+            (named.and_then(Value::as_str), given)
+        }
+        _ => return Err(format!("subgoal {number} is neither a text nor an object")),
+    };
+    let Some(description) = description.map(str::trim).filter(|text| !text.is_empty()) else {
+        return Err(format!("subgoal {number} has no description"));
+    };
+    let field = |name: &str| item.get(name).filter(|value| !value.is_null());
+    let list = |name: &str| match field(name) {
+        None => Ok(Vec::new()),
+        Some(value) => serde_json::from_value::<Vec<String>>(value.clone())
+            .map_err(|_| format!("`{name}` of subgoal {number} is not an array of texts")),
+    };
+    let text = |name: &str| match field(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("`{name}` of subgoal {number} is not a text")),
+    };
+    let backend = match (text("backend")?, text("model")?) {
+        (None, None) => None,
+        (name, model) => Some(Backend { name: name.unwrap_or_default(), model }),
+    };
+    let id = unique(safe(given.as_deref().unwrap_or_default()).unwrap_or_else(|| format!("s{number}")), before);
+    let subgoal = Subgoal {
+        id,
+        description: description.into(),
+        depends_on: list("depends_on")?,
+        files: list("files")?,
+        backend,
+    };
+    Ok((subgoal, given))
+}
+
+/// A name for files and branches: lower-case letters, digits and dashes, at most 40 of them.
+fn safe(id: &str) -> Option<String> {
+    let plain: String =
+        id.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '-' }).collect();
+    let plain = plain.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+    let short: String = plain.chars().take(40).collect();
+    (!short.is_empty()).then(|| short.trim_end_matches('-').to_owned())
+}
+
+fn unique(id: String, before: &[Subgoal]) -> String {
+    let taken: BTreeSet<&str> = before.iter().map(|subgoal| subgoal.id.as_str()).collect();
+    if !taken.contains(id.as_str()) {
+        return id;
+    }
+    (2..).map(|number| format!("{id}-{number}")).find(|id| !taken.contains(id.as_str())).unwrap_or(id)
+}
+
+/// The plan in steps: every subgoal comes after those that it depends on. The subgoals of a step can be worked on at the same time.
+/// Those in a cycle are in none.
+pub(crate) fn waves(subgoals: &[Subgoal]) -> Vec<Vec<usize>> {
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    let mut waves = Vec::new();
+    loop {
+        let is_ready = |subgoal: &Subgoal| {
+            !done.contains(subgoal.id.as_str())
+                && subgoal.depends_on.iter().all(|needed| done.contains(needed.as_str()))
+        };
+        let wave: Vec<usize> = (0..subgoals.len()).filter(|index| is_ready(&subgoals[*index])).collect();
+        if wave.is_empty() {
+            return waves;
+        }
+        done.extend(wave.iter().map(|index| subgoals[*index].id.as_str()));
+        waves.push(wave);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(text: &str) -> Vec<String> {
+        parse(text).expect("a plan").into_iter().map(|subgoal| subgoal.id).collect()
+    }
+
+    #[test]
+    fn ids_become_safe_and_unique_names_and_dependencies_follow_them() {
+        let plan = r#"Plan: [{"id":"auth/login","description":"a"},{"id":"auth login","task":"b","depends_on":["auth/login"]},"c"]"#;
+        assert_eq!(ids(plan), ["auth-login", "auth-login-2", "s3"]);
+        assert_eq!(parse(plan).expect("a plan")[1].depends_on, ["auth-login"]);
+        assert_eq!(ids(r#"[{"id":"../..","description":"a"},{"id":"../..","description":"b"}]"#), ["s1", "s2"]);
+    }
+
+    #[test]
+    fn an_object_with_subgoals_is_a_plan() {
+        assert_eq!(ids(r#"{"subgoals": ["a", "b"]}"#), ["s1", "s2"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_nothing_collapses_to_one_subgoal() {
+        for (text, wrong) in [
+            ("no plan", "the answer has no JSON array"),
+            ("[]", "the plan has no subgoals"),
+            ("[1]", "subgoal 1 is neither a text nor an object"),
+            (r#"[{"id":"a"}]"#, "subgoal 1 has no description"),
+            (
+                r#"[{"description":"a","depends_on":["x"]}]"#,
+                "subgoal \"s1\" depends on \"x\", which is not in the plan",
+            ),
+            (r#"[{"description":"a","depends_on":"x"}]"#, "`depends_on` of subgoal 1 is not an array of texts"),
+            (
+                r#"[{"id":"a","description":"a","depends_on":["b"]},{"id":"b","description":"b","depends_on":["a"]}]"#,
+                "the dependencies of the subgoals form a cycle",
+            ),
+        ] {
+            assert_eq!(parse(text), Err(wrong.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn waves_follow_the_dependencies() {
+        let plan = parse(
+            r#"[{"id":"a","description":"x","depends_on":["c"]},{"id":"b","description":"x"},{"id":"c","description":"x"},
+                {"id":"d","description":"x","depends_on":["a","b"]}]"#,
+        );
+        assert_eq!(waves(&plan.expect("a plan")), [vec![1, 2], vec![0], vec![3]]);
+    }
+}

@@ -1,0 +1,275 @@
+//! What callers are told of a goal: its status while it runs, and its result. Both are read from the journal alone.
+
+use std::path::PathBuf;
+
+use drawloom_contract::{
+    failure::RunError,
+    money::{Amount, Cost},
+    record::{Body, Outcome, Record, Status},
+    usage::Usage,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    event::{Projection, is_error, stop_reason, without_nulls},
+    state::{Noted, Reply, State},
+    workspace::{Cleaned, CommandResult, Diffed, Prepared, Verified},
+};
+
+/// A goal's journal, read from its beginning.
+#[derive(Default)]
+pub struct Story {
+    pub(crate) state: State,
+    events: u64,
+    projection: Projection,
+    outcome: Option<Outcome>,
+}
+
+/// Where a goal stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GoalStatus {
+    pub running: bool,
+    /// `idle`, `intake`, `decompose`, `execute`, `verify`, `review`, `done` or `failed`.
+    pub phase: String,
+    pub iteration: u32,
+    pub events: u64,
+    pub started_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+}
+
+impl Story {
+    /// Takes in the next record; the event that it is, if it is one.
+    pub fn apply(&mut self, record: &Record) -> Option<crate::event::LoopEvent> {
+        self.state.apply(record);
+        if let Body::Finished(outcome) = &record.body {
+            self.outcome = Some((**outcome).clone());
+        }
+        let mut event = self.projection.apply(record)?;
+        self.events += 1;
+        if event.kind == "run_finished" {
+            event.data["summary"] = self.summary().into();
+        }
+        Some(event)
+    }
+
+    /// The story of these records.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut story = Self::default();
+        for record in records {
+            story.apply(record);
+        }
+        story
+    }
+
+    pub fn status(&self) -> GoalStatus {
+        let phase = match &self.outcome {
+            Some(outcome) if outcome.status == Status::Completed => "done".to_owned(),
+            Some(_) => "failed".to_owned(),
+            None => self.phase(),
+        };
+        GoalStatus {
+            running: self.outcome.is_none(),
+            phase,
+            iteration: self.iteration(),
+            events: self.events,
+            started_at: self.state.began.map(|at| at.as_millis() as f64 / 1000.0),
+            completed: self.outcome.as_ref().map(|outcome| outcome.status == Status::Completed),
+            stop_reason: self.stop_reason(),
+        }
+    }
+
+    fn phase(&self) -> String {
+        let latest =
+            self.state.notes.values().filter(|noted| noted.kind == "phase_changed").max_by_key(|noted| noted.number);
+        match latest {
+            Some(noted) => noted.data["to"].as_str().unwrap_or("idle").to_owned(),
+            None if self.state.notes.contains_key("intake") => "intake".into(),
+            None => "idle".into(),
+        }
+    }
+
+    pub fn iteration(&self) -> u32 {
+        self.state.notes.values().map(|noted| noted.iteration).max().unwrap_or_default()
+    }
+
+    pub fn stop_reason(&self) -> Option<String> {
+        let outcome = self.outcome.as_ref()?;
+        Some(stop_reason(outcome.status, outcome.error.as_ref().map(|error| error.message.as_str())))
+    }
+
+    /// The error that ended it, when that was neither done nor a guard.
+    pub fn error(&self) -> Option<&RunError> {
+        self.outcome.as_ref()?.error.as_ref().filter(|error| is_error(&error.code))
+    }
+
+    /// What all roles used.
+    pub fn spent(&self) -> (Usage, Cost) {
+        (self.state.usage, self.state.cost)
+    }
+
+    /// The goal's branch and base, once they are known.
+    pub fn prepared(&self) -> Option<Prepared> {
+        let end = self.state.steps.get("prepare")?.end.as_ref()?;
+        serde_json::from_str(&end.text).ok().filter(|_| !end.is_error)
+    }
+
+    /// The head of the goal's branch, and the tree that verification was about, when the last iteration verified it.
+    pub fn head(&self) -> Option<(String, Option<Verified>)> {
+        let iteration = self.iteration();
+        let ended = (1..=iteration).rev().find_map(|number| {
+            let noted = self.state.notes.get(&format!("i{number}/end"))?;
+            Some((number, noted.data["head"].as_str()?.to_owned()))
+        });
+        let (number, head) = ended?;
+        Some((head, self.verified(number)))
+    }
+
+    fn verified(&self, iteration: u32) -> Option<Verified> {
+        let end = self.state.steps.get(&format!("i{iteration}/verify"))?.end.as_ref()?;
+        serde_json::from_str(&end.text).ok().filter(|_| !end.is_error)
+    }
+
+    /// One line for people.
+    pub fn summary(&self) -> String {
+        let status = self.status();
+        let how = match status.completed {
+            Some(true) => "completed",
+            Some(false) if self.error().is_some() => "failed",
+            Some(false) => "stopped",
+            None => "running",
+        };
+        let plural = if status.iteration == 1 { "" } else { "s" };
+        let mut text = format!("{how} in {} iteration{plural}", status.iteration);
+        if let Some(reason) = &status.stop_reason {
+            text += &format!(" · reason: {reason}");
+        }
+        if let Some(prepared) = self.prepared().filter(|_| !self.changed_files().is_empty()) {
+            let changed = self.changed_files().len();
+            let plural = if changed == 1 { "" } else { "s" };
+            text += &format!(" · branch {} ({changed} file{plural} changed)", prepared.branch);
+        }
+        text
+    }
+
+    fn cleaned(&self) -> Option<Cleaned> {
+        serde_json::from_value(self.state.notes.get("cleaned")?.data.clone()).ok()
+    }
+
+    /// The result, in the reference's shape and with what it leaves out.
+    pub fn result(&self) -> Value {
+        let status = self.status();
+        let outcome = self.outcome.as_ref();
+        let mut result = json!({
+            "completed": status.completed.unwrap_or(false),
+            "iterations": status.iteration,
+            "stop_reason": status.stop_reason,
+            "final_output": outcome.and_then(|outcome| outcome.final_text.clone()).or_else(|| last_output(&self.state)).unwrap_or_default(),
+            "summary": self.summary(),
+            "history": (1..=status.iteration).map(|number| self.iteration_of(number)).collect::<Vec<_>>(),
+            "agent_calls": self.state.agent_calls,
+            "usage": self.state.usage,
+            "cost": Amount(self.state.cost),
+            "warnings": self.warnings(),
+        });
+        if let Some(Ok(input)) = &self.state.input {
+            result["goal"] = input.goal.clone().into();
+            let criteria = self.state.notes.get("intake/end").and_then(|noted| noted.data["success_criteria"].as_str());
+            result["success_criteria"] = criteria.unwrap_or(&input.success_criteria).into();
+        }
+        if let Some(error) = self.error() {
+            result["error"] = json!(error);
+        }
+        if let Some(prepared) = self.prepared() {
+            let cleaned = self.cleaned().unwrap_or_default();
+            let path: &Option<PathBuf> = &cleaned.kept;
+            result["worktree"] = json!({
+                "path": path,
+                "repository": prepared.repository,
+                "branch": prepared.branch,
+                "base": prepared.base,
+                "head": self.head().map(|(head, _)| head),
+                "changed_files": self.changed_files(),
+                "checkpoints": self.checkpoints(),
+            });
+        }
+        without_nulls(result)
+    }
+
+    /// What differed from the base when the work was last compared.
+    fn changed_files(&self) -> Vec<String> {
+        let diffs = (1..=self.iteration())
+            .rev()
+            .filter_map(|number| self.state.steps.get(&format!("i{number}/diff"))?.end.as_ref());
+        let read = |end: &crate::state::End| serde_json::from_str::<Diffed>(&end.text).ok().filter(|_| !end.is_error);
+        diffs.filter_map(read).next().map(|diff| diff.files).unwrap_or_default()
+    }
+
+    /// The commits of the goal's branch, the newest first.
+    fn checkpoints(&self) -> Vec<String> {
+        let mut merged: Vec<&Noted> = self.state.notes.values().filter(|noted| noted.kind == "merged").collect();
+        merged.sort_by_key(|noted| std::cmp::Reverse(noted.number));
+        let line = |noted: &&Noted| {
+            let commit = noted.data["commit"].as_str().unwrap_or_default();
+            let id = noted.data["id"].as_str().unwrap_or_default();
+            format!("{} merge {id} of iteration {}", commit.get(..12).unwrap_or(commit), noted.iteration)
+        };
+        merged.iter().map(line).collect()
+    }
+
+    fn warnings(&self) -> Vec<Value> {
+        let mut noted: Vec<&Noted> = self.state.notes.values().filter(|noted| noted.kind == "warning").collect();
+        noted.sort_by_key(|noted| noted.number);
+        noted.iter().map(|noted| noted.data["message"].clone()).collect()
+    }
+
+    fn iteration_of(&self, number: u32) -> Value {
+        let place = format!("i{number}");
+        let note = |name: &str| self.state.notes.get(&format!("{place}/{name}"));
+        let subgoals = note("plan").map(|noted| noted.data["subgoals"].clone()).unwrap_or_default();
+        let results: Vec<Value> =
+            subgoals.as_array().into_iter().flatten().map(|subgoal| self.task_of(&place, subgoal)).collect();
+        let verification: Vec<CommandResult> =
+            self.verified(number).map(|verified| verified.results).unwrap_or_default();
+        json!({
+            "iteration": number,
+            "subgoals": subgoals,
+            "results": results,
+            "review": note("verdict").map(|noted| noted.data.clone()),
+            "verification": verification,
+            "feedback": note("end").map(|noted| noted.data["feedback"].clone()),
+        })
+    }
+
+    fn task_of(&self, place: &str, subgoal: &Value) -> Value {
+        let id = subgoal["id"].as_str().unwrap_or_default();
+        let prefix = format!("{place}/w/{id}/");
+        let asked =
+            self.state.steps.iter().filter(|(key, step)| key.starts_with(&prefix) && step.input.get("role").is_some());
+        let mut ends: Vec<_> = asked.filter_map(|(_, step)| step.end.as_ref()).collect();
+        ends.sort_by_key(|end| end.at);
+        let last = ends.last().map(|end| Reply::of(&end.text, end.is_error));
+        let (ok, output, error) = match last {
+            Some(Ok(reply)) => (true, reply.output, String::new()),
+            Some(Err(failed)) => (false, String::new(), failed.error.message),
+            None => (false, String::new(), "not started".into()),
+        };
+        json!({ "id": id, "ok": ok, "attempts": ends.len(), "output": output, "error": error })
+    }
+}
+
+/// What workers of the last iteration said, when the goal did not complete.
+pub(crate) fn last_output(state: &State) -> Option<String> {
+    let aggregated = state
+        .steps
+        .iter()
+        .filter(|(key, step)| key.split('/').nth(1) == Some("review") && step.input.get("role").is_some());
+    let prompt = aggregated.max_by_key(|(_, step)| step.began).and_then(|(_, step)| step.input["prompt"].as_str())?;
+    let from = prompt.split_once("# What the workers report\n\n")?.1;
+    let until = ["\n\n# Verification\n", "\n\n# Diff since", "\n\nThe results of the Playwright"];
+    let end = until.iter().filter_map(|mark| from.find(mark)).min().unwrap_or(from.len());
+    Some(from[..end].to_owned())
+}

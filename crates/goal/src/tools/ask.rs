@@ -1,0 +1,145 @@
+//! `goal_ask`: asks a role by starting a run of its backend's agent.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    ids::AgentName,
+    record::Collect,
+    runs::Start,
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    wait::Wait,
+};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use crate::{
+    executor::GoalParts,
+    mock::MockInput,
+    tools::{ASK, AskInput},
+    workspace::{CheckedOut, Workspace},
+};
+
+/// The folder of agents that are built in.
+const BUILT_IN: &str = "drawloom";
+
+/// Any input: the loop makes it, no model does.
+#[derive(JsonSchema)]
+struct Input {}
+
+/// How a backend's agent is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendKind {
+    /// Answers from a script of our own.
+    Mock,
+    /// A coding CLI in a directory.
+    Cli,
+    /// An agent of the config.
+    Agent,
+}
+
+/// The backends that goals may use, by name.
+#[derive(Debug, Clone, Default)]
+pub struct Backends(pub BTreeMap<String, BackendKind>);
+
+impl Backends {
+    /// The kind of a backend, and the agent that its runs have.
+    pub fn find(&self, name: &str) -> Option<(BackendKind, AgentName)> {
+        if let Some(agent) = name.strip_prefix("agent:") {
+            return Some((BackendKind::Agent, agent.parse().ok()?));
+        }
+        let kind = *self.0.get(name)?;
+        Some((kind, format!("{BUILT_IN}/{name}").parse().ok()?))
+    }
+}
+
+pub(super) struct Ask {
+    backends: Backends,
+    workspace: Arc<dyn Workspace>,
+}
+
+impl Ask {
+    pub(super) fn new(parts: &GoalParts) -> Self {
+        Self { backends: parts.backends.clone(), workspace: parts.workspace.clone() }
+    }
+
+    async fn start(&self, context: &ToolContext, input: AskInput) -> Result<Start, ToolError> {
+        let Some((kind, agent)) = self.backends.find(&input.backend.name) else {
+            let known: Vec<&str> = self.backends.0.keys().map(String::as_str).collect();
+            let name = &input.backend.name;
+            return Err(ToolError::Invalid(format!("unknown backend {name:?}; available: {}", known.join(", "))));
+        };
+        let start = |prompt: &str, own: Option<Value>| Start {
+            input: own,
+            timeout_ms: input.timeout_ms,
+            ..Start::new(agent.clone(), prompt)
+        };
+        match kind {
+            BackendKind::Mock => {
+                let own = MockInput {
+                    role: input.role,
+                    iteration: input.iteration,
+                    label: input.label.clone(),
+                    accepts_at: input.mock_accepts_at,
+                    questions: input.mock_questions.clone(),
+                };
+                Ok(start(&input.prompt, serde_json::to_value(own).ok()))
+            }
+            BackendKind::Agent => Ok(start(&format!("{}\n\n{}", input.system.trim(), input.prompt), None)),
+            BackendKind::Cli => {
+                let goal = context.run.run.to_string();
+                let output = self.workspace.output(&goal).await.map_err(ToolError::Failed)?;
+                let place = match &input.place {
+                    Some(place) => place.clone(),
+                    None => {
+                        let directory = self.workspace.scratch(&goal, &input.label).await.map_err(ToolError::Failed)?;
+                        CheckedOut { directory, ..CheckedOut::default() }
+                    }
+                };
+                let mut own = json!({
+                    "directory": place.directory,
+                    "mode": input.mode,
+                    "system": input.system,
+                    "output_dir": output,
+                    "output_name": input.label,
+                });
+                let optional = [
+                    ("model", json!(input.backend.model)),
+                    ("time_limit_seconds", json!(input.call_seconds)),
+                    ("continue_run", json!(input.continues)),
+                    ("environment", json!(place.environment)),
+                    ("readable", json!(place.readable)),
+                    ("writable", json!(place.writable)),
+                ];
+                for (name, value) in optional {
+                    if !value.is_null() && value != json!([]) {
+                        own[name] = value;
+                    }
+                }
+                Ok(start(&input.prompt, Some(own)))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Ask {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Input>(ASK, "Ask a role of the goal loop.")
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Keyed
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let input: AskInput = serde_json::from_value(input)?;
+        if let (Some(until), None) = (input.not_before, context.woken)
+            && until > context.began
+        {
+            return Ok(Step::Wait(Wait::until(until)));
+        }
+        debug_assert!(context.woken.is_none_or(|woken| woken == Woken::ByTime), "it waits for a time only");
+        Ok(Step::Spawn { starts: vec![self.start(context, input).await?], collect: Collect::Reports })
+    }
+}

@@ -1,0 +1,201 @@
+//! The seam to the repository that a goal changes: checkouts, checkpoints, merges, verification.
+//!
+//! Every method can be repeated after a crash with the same input: it then has the same answer and no further effect.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use drawloom_contract::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::request::{Cleanup, VerifyInput, WorkspaceInput};
+
+/// The repository of one goal. `goal` is the id of the goal's run.
+#[async_trait]
+pub trait Workspace: Send + Sync {
+    /// Checks the repository and finds the base. Nothing was paid for before this.
+    async fn prepare(&self, goal: &str, input: &WorkspaceInput) -> Result<Prepared, String>;
+
+    /// A directory at `commit`: for a worker one that exists is kept as it is, for readers it is brought to the commit.
+    async fn checkout(&self, goal: &str, input: &Checkout) -> Result<CheckedOut, String>;
+
+    /// Commits what a worker left in its checkout.
+    async fn checkpoint(&self, goal: &str, input: &Checkpoint) -> Result<Checkpointed, String>;
+
+    /// Merges a worker's commit into the goal's branch.
+    async fn merge(&self, goal: &str, input: &Merge) -> Result<Merged, String>;
+
+    /// Runs the verify commands on a clean checkout of `commit`.
+    async fn verify(&self, goal: &str, input: &Verify) -> Result<Verified, String>;
+
+    /// What changed between two commits.
+    async fn diff(&self, goal: &str, input: &Diff) -> Result<Diffed, String>;
+
+    /// Removes the goal's checkouts as its policy says. Nothing that is not on a ref is removed.
+    async fn clean(&self, goal: &str, input: &Clean) -> Result<Cleaned, String>;
+
+    /// Where the raw output of roles is kept.
+    async fn output(&self, goal: &str) -> Result<PathBuf, String>;
+
+    /// An empty directory for a role of a goal without a repository.
+    async fn scratch(&self, goal: &str, name: &str) -> Result<PathBuf, String>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// The top of the repository.
+    pub repository: PathBuf,
+    /// The commit that work begins at.
+    pub base: String,
+    /// The goal's branch in that repository.
+    pub branch: String,
+    /// Where checkouts are.
+    pub path: PathBuf,
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkout {
+    pub name: String,
+    pub commit: String,
+    /// Whether it is only read.
+    pub read_only: bool,
+    /// Whether what is there is replaced by the commit. What it held was checkpointed.
+    #[serde(default)]
+    pub reset: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedOut {
+    /// The directory to work in.
+    pub directory: PathBuf,
+    /// More variables for what works there.
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
+    /// What it must be able to read and change besides.
+    #[serde(default)]
+    pub readable: Vec<PathBuf>,
+    #[serde(default)]
+    pub writable: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    pub name: String,
+    /// The commit that the checkout was made from.
+    pub parent: String,
+    pub message: String,
+    pub at: Timestamp,
+    /// The globs that may be changed; all when empty.
+    #[serde(default)]
+    pub files: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpointed {
+    /// Absent when nothing changed.
+    pub commit: Option<String>,
+    #[serde(default)]
+    pub changed: Vec<String>,
+    /// Files that were not committed, each with the reason.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// Changed files that the subgoal's `files` do not allow.
+    #[serde(default)]
+    pub out_of_scope: Vec<String>,
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub path: String,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merge {
+    /// The head of the goal's branch.
+    pub head: String,
+    pub commit: String,
+    pub message: String,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "merge", rename_all = "snake_case")]
+pub enum Merged {
+    Merged { commit: String },
+    Conflict { files: Vec<String>, output: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verify {
+    pub key: String,
+    pub base: String,
+    pub commit: String,
+    pub verify: VerifyInput,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// The tree that the results are about.
+    pub tree: String,
+    pub results: Vec<CommandResult>,
+    /// Why the work is not accepted although the commands succeeded.
+    #[serde(default)]
+    pub refusals: Vec<String>,
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+impl Verified {
+    pub fn is_ok(&self) -> bool {
+        self.refusals.is_empty() && self.results.iter().all(|result| result.ok)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandResult {
+    pub name: String,
+    pub ok: bool,
+    pub exit_code: Option<i32>,
+    /// The end of what it printed.
+    pub output: String,
+    #[serde(default)]
+    pub error: Option<String>,
+    pub duration_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diff {
+    pub from: String,
+    pub to: String,
+    pub most_bytes: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diffed {
+    pub text: String,
+    pub truncated: bool,
+    pub files: Vec<String>,
+    /// The tree of `to`.
+    pub tree: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clean {
+    pub policy: Cleanup,
+    /// Whether the work was accepted.
+    pub completed: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cleaned {
+    /// Where checkouts were kept, if any were.
+    pub kept: Option<PathBuf>,
+    /// Why each of them was.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+}

@@ -1,0 +1,104 @@
+//! Goals without a repository, for tests of the operations.
+
+use std::{path::PathBuf, sync::Mutex};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    caller::Caller,
+    failure::Failure,
+    ids::{RunId, RunKey},
+};
+use drawloom_goal::{GoalInput, Story};
+use drawloom_server::{GoalHost, Which, Worktrees};
+use drawloom_wire::{
+    goals::{BackendList, Diagnosis, Doctor, GoalLanded, ListBackends, Orchestrate, OrchestrateLand},
+    worktrees::{
+        CommitWorktree, DiffWorktree, RemoveWorktree, Worktree, WorktreeCommits, WorktreeDiff, WorktreeRemoved,
+    },
+};
+
+/// A host whose goals all go to the mock backend and work nowhere.
+#[derive(Default)]
+pub(crate) struct NoGoals {
+    started: Mutex<Vec<RunId>>,
+}
+
+#[async_trait]
+impl GoalHost for NoGoals {
+    fn complete(&self, _: &Caller, request: &Orchestrate) -> Result<GoalInput, Failure> {
+        Ok(GoalInput::new(request.goal.clone(), "mock"))
+    }
+
+    fn started(&self, key: RunKey) {
+        self.started.lock().expect("no panic").push(key.run);
+    }
+
+    fn folder(&self, run: RunId) -> PathBuf {
+        PathBuf::from("/goals").join(run.to_string())
+    }
+
+    async fn backends(&self, _: &ListBackends) -> BackendList {
+        BackendList {
+            backends: Vec::new(),
+            default: "mock".into(),
+            resolved_default: "mock".into(),
+            timeouts: Vec::new(),
+        }
+    }
+
+    async fn diagnose(&self, _: &Caller, _: &Doctor) -> Result<Diagnosis, Failure> {
+        let (backends, checks) = (Vec::new(), Vec::new());
+        Ok(Diagnosis { ok: false, backends, checks, timeouts: Vec::new(), recommendations: Vec::new() })
+    }
+
+    async fn land(&self, _: &Caller, _: &Story, _: &OrchestrateLand) -> Result<GoalLanded, Failure> {
+        let (branch, commit, message) = (String::new(), String::new(), String::new());
+        Ok(GoalLanded { landed: false, branch, commit, message, command: None })
+    }
+
+    fn worktrees(&self) -> &dyn Worktrees {
+        self
+    }
+}
+
+#[async_trait]
+impl Worktrees for NoGoals {
+    async fn list(&self, _: Which) -> Result<Vec<RunId>, Failure> {
+        Ok(self.started.lock().expect("no panic").clone())
+    }
+
+    async fn load(&self, run: RunId) -> Result<Worktree, Failure> {
+        Ok(Worktree {
+            run_id: run,
+            goal: String::new(),
+            status: String::new(),
+            repository: PathBuf::from("/repository"),
+            branch: format!("drawloom/{run}"),
+            base: "0".repeat(40),
+            head: None,
+            bytes: 0,
+            checkouts: Vec::new(),
+        })
+    }
+
+    async fn diff(&self, request: &DiffWorktree) -> Result<WorktreeDiff, Failure> {
+        Ok(WorktreeDiff {
+            run_id: request.run_id,
+            from: "0".repeat(40),
+            to: "0".repeat(40),
+            files: Vec::new(),
+            insertions: 0,
+            deletions: 0,
+            text: String::new(),
+            truncated: false,
+        })
+    }
+
+    async fn commit(&self, request: &CommitWorktree) -> Result<WorktreeCommits, Failure> {
+        Ok(WorktreeCommits { run_id: request.run_id, commits: Vec::new() })
+    }
+
+    async fn remove(&self, request: &RemoveWorktree) -> Result<WorktreeRemoved, Failure> {
+        Ok(WorktreeRemoved { run_id: request.run_id, removed: Vec::new(), bytes: 0, saved: Vec::new() })
+    }
+}

@@ -1,0 +1,70 @@
+//! `orchestrate_status`: where a goal stands.
+
+use std::path::PathBuf;
+
+use drawloom_contract::ids::RunId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::request::{Changes, Request, Route};
+
+/// Reads where a goal stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OrchestrateStatus {
+    /// The goal.
+    pub run_id: RunId,
+}
+
+/// Where a goal stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GoalStatus {
+    /// The goal, which is a run.
+    pub run_id: RunId,
+    /// The folder with `events.jsonl`, `status.json`, `result.json` and `workers/`.
+    pub run_dir: PathBuf,
+    /// The goal as it was asked, shortened.
+    pub goal: String,
+    /// `running`, `needs_input`, `completed`, `stopped` (by a limit), `failed` or `cancelled`.
+    pub status: String,
+    /// Whether it has not ended.
+    pub running: bool,
+    /// `idle`, `intake`, `decompose`, `execute`, `verify`, `review`, `done` or `failed`.
+    pub phase: String,
+    /// The iteration, from 1; 0 before the first.
+    pub iteration: u32,
+    /// Events so far.
+    pub events: u64,
+    /// Seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<f64>,
+    /// Whether the goal is met; only at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<bool>,
+    /// Why it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// What the goal asks, with `needs_input`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<String>,
+    /// Criteria that were proposed, with `needs_input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_criteria: Option<String>,
+    /// Whether the criteria are to be confirmed, with `needs_input`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirms_criteria: bool,
+    /// The plan that is to be approved, with `needs_input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Value>,
+    /// For `orchestrate_resume`, with `needs_input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+impl Request for OrchestrateStatus {
+    const NAME: &'static str = "orchestrate_status";
+    const ROUTES: &'static [Route] = &[Route::get("/v1/goals/{run_id}")];
+    const CHANGES: Changes = Changes::Nothing;
+    type Output = GoalStatus;
+}

@@ -1,0 +1,3 @@
+check slug.sh 'Hello World' 'hello-world'
+check slug.sh 'Hello, World!' 'hello-world'
+check slug.sh '  Two   spaces ' 'two-spaces'

@@ -1,0 +1,2 @@
+check title.sh 'hello-world' 'Hello World'
+check title.sh 'one' 'One'
