@@ -24,6 +24,9 @@ use tokio::task::JoinSet;
 /// How many goals are looked at when a server starts.
 const LOOKED_AT: u32 = 200;
 
+/// How many items of a goal are written at once.
+const TOGETHER: usize = 64;
+
 /// Writes the folders of goals.
 pub(crate) struct Folders {
     runs: Arc<dyn Runs>,
@@ -86,24 +89,32 @@ impl Folders {
         let mut events = File::create(folder.join("events.jsonl"))?;
         let mut story = Story::default();
         let failed = |failure: drawloom_contract::failure::Failure| std::io::Error::other(failure.to_string());
-        let mut live = self.runs.follow(&reader(&key.tenant), key.run, 0, Interest::Events).await.map_err(failed)?;
-        while let Some(item) = live.next().await {
-            match item.map_err(failed)? {
-                Item::Record(record) => {
-                    let Some(event) = story.apply(&record) else { continue };
-                    append(&mut events, &folder, event)?;
-                    if story.status().running {
-                        replace(&folder.join("status.json"), &status(&story, key.run, &folder))?;
+        let live = self.runs.follow(&reader(&key.tenant), key.run, 0, Interest::Events).await.map_err(failed)?;
+        // Events that come together are written together: replacing a file costs more than a step of the loop.
+        let mut live = live.ready_chunks(TOGETHER);
+        while let Some(items) = live.next().await {
+            let (mut lines, mut ended) = (Vec::new(), None);
+            for item in items {
+                match item.map_err(failed)? {
+                    Item::Record(record) => {
+                        if let Some(event) = story.apply(&record) {
+                            append(&mut lines, &folder, event)?;
+                        }
                     }
+                    Item::Delta(_) => {}
+                    Item::Ended(view) => ended = Some(view),
                 }
-                Item::Delta(_) => {}
-                Item::Ended(view) => {
-                    let mut result = story.result();
-                    result["run_id"] = json!(view.run);
-                    result["cancelled"] = (view.status == Status::Cancelled).into();
-                    replace(&folder.join("result.json"), &result)?;
-                    return replace(&folder.join("status.json"), &status(&story, key.run, &folder));
-                }
+            }
+            events.write_all(&lines)?;
+            if let Some(view) = ended {
+                let mut result = story.result();
+                result["run_id"] = json!(view.run);
+                result["cancelled"] = (view.status == Status::Cancelled).into();
+                replace(&folder.join("result.json"), &result)?;
+                return replace(&folder.join("status.json"), &status(&story, key.run, &folder));
+            }
+            if !lines.is_empty() && story.status().running {
+                replace(&folder.join("status.json"), &status(&story, key.run, &folder))?;
             }
         }
         Ok(())
@@ -120,14 +131,14 @@ fn reader(tenant: &Tenant) -> Caller {
     }
 }
 
-fn append(events: &mut File, folder: &Path, mut event: LoopEvent) -> std::io::Result<()> {
+fn append(lines: &mut Vec<u8>, folder: &Path, mut event: LoopEvent) -> std::io::Result<()> {
     // Paths in the file are whole, so that they can be opened from anywhere.
     if let Some(path) = event.data.get("output_path").and_then(Value::as_str).map(|path| folder.join(path)) {
         event.data["output_path"] = path.display().to_string().into();
     }
-    let mut line = serde_json::to_vec(&event)?;
-    line.push(b'\n');
-    events.write_all(&line)
+    serde_json::to_writer(&mut *lines, &event)?;
+    lines.push(b'\n');
+    Ok(())
 }
 
 fn status(story: &Story, run: RunId, folder: &Path) -> Value {
