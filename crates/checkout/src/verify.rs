@@ -5,6 +5,7 @@ mod run;
 
 use std::{path::PathBuf, time::Duration};
 
+use drawloom_contract::time::Instant;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -34,6 +35,8 @@ pub struct Verify {
     pub witness: bool,
     /// The name of the checkout.
     pub key: String,
+    /// How long all commands may take together, the witness included; without a limit when absent.
+    pub within: Option<Duration>,
 }
 
 /// A command that must succeed.
@@ -102,9 +105,10 @@ impl Checkouts {
         let (tree, base_tree) = tokio::try_join!(self.tree_of(&goal, &verify.commit), self.tree_of(&goal, base))?;
         let (protected_tree, tampered) = self.protect(&goal, verify, &tree, &base_tree).await?;
         let digest = self.digest_of(verify);
-        let (outcome, cached) = self.outcome(&goal, verify, &protected_tree, &digest).await?;
+        let until = verify.within.map(|within| self.parts.clock.now().after(within));
+        let (outcome, cached) = self.outcome(&goal, verify, (&protected_tree, &digest), until).await?;
         let red_before = match verify.witness && outcome.is_green() {
-            true => Some(!self.outcome(&goal, verify, &base_tree, &digest).await?.0.is_green()),
+            true => Some(!self.outcome(&goal, verify, (&base_tree, &digest), until).await?.0.is_green()),
             false => None,
         };
         let reasons = reasons(&outcome, red_before, &tampered);
@@ -131,22 +135,24 @@ impl Checkouts {
     }
 
     /// What the commands answer for a tree, and whether that was known.
-    async fn outcome(&self, goal: &Goal, verify: &Verify, tree: &Oid, digest: &str) -> Result<(Outcome, bool), Error> {
+    async fn outcome(
+        &self,
+        goal: &Goal,
+        verify: &Verify,
+        (tree, digest): (&Oid, &str),
+        until: Option<Instant>,
+    ) -> Result<(Outcome, bool), Error> {
         let path: PathBuf = goal.places.verdict(&hex(format!("{tree} {digest}").as_bytes()));
         let known = path.clone();
         if let Some(known) = blocking(move || read_json(&known)).await? {
             return Ok((known, true));
         }
-        let outcome = self.run_commands(goal, verify, tree).await?;
+        let outcome = self.run_commands(goal, verify, tree, until).await?;
         if !outcome.results.iter().any(|result| result.timed_out || result.exit_code.is_none()) {
             let saved = outcome.clone();
             blocking(move || write_json(&path, &saved)).await?;
         }
         Ok((outcome, false))
-    }
-
-    pub(crate) fn timeout_of(&self, command: &VerifyCommand) -> Duration {
-        Duration::from_secs(command.timeout_seconds.unwrap_or(self.parts.config.verify_timeout_seconds))
     }
 }
 

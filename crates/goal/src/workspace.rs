@@ -136,6 +136,9 @@ pub struct Verify {
     pub base: String,
     pub commit: String,
     pub verify: VerifyInput,
+    /// How long all commands may take together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

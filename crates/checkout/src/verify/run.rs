@@ -1,5 +1,8 @@
 //! Running verify commands in a fresh checkout.
 
+use std::{path::Path, time::Duration};
+
+use drawloom_contract::time::Instant;
 use drawloom_process::{End, Finished};
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +38,23 @@ pub struct CommandResult {
     pub error: Option<String>,
 }
 
+/// How long a command may take.
+#[derive(Clone, Copy)]
+struct Limit {
+    time: Duration,
+    /// Whether it is what is left for all commands.
+    is_shared: bool,
+}
+
 impl Checkouts {
     /// Runs the commands one after the other in a fresh checkout of a tree, and looks what they changed.
-    pub(super) async fn run_commands(&self, goal: &Goal, verify: &Verify, tree: &Oid) -> Result<Outcome, Error> {
+    pub(super) async fn run_commands(
+        &self,
+        goal: &Goal,
+        verify: &Verify,
+        tree: &Oid,
+        until: Option<Instant>,
+    ) -> Result<Outcome, Error> {
         let (work, name) = (goal.places.verify(&verify.key), format!(".verify-{}", verify.key));
         self.fill(goal, &work, &name, tree).await?;
         let index = goal.places.index(&name, tree);
@@ -53,7 +70,7 @@ impl Checkouts {
         prepared.await?;
         let mut results = Vec::new();
         for command in &verify.commands {
-            results.push(self.run_command(goal, &work, &temporary, command).await?);
+            results.push(self.run_command(goal, (&work, &temporary), command, self.limit_of(command, until)).await?);
         }
         let git = self.git(goal, Repository::Ours).work_tree(&work, &index);
         let changed = git.args(["ls-files", "-z", "--modified", "--deleted"]).ok().await?.parts()?;
@@ -67,9 +84,9 @@ impl Checkouts {
     async fn run_command(
         &self,
         goal: &Goal,
-        work: &std::path::Path,
-        temporary: &std::path::Path,
+        (work, temporary): (&Path, &Path),
         command: &VerifyCommand,
+        limit: Limit,
     ) -> Result<CommandResult, Error> {
         let failed = |reason: String| CommandResult {
             name: command.name.clone(),
@@ -90,23 +107,35 @@ impl Checkouts {
             },
         };
         let directory = work.join(&goal.record.prepared.subdirectory);
-        let (clock, timeout) = (&self.parts.clock, self.timeout_of(command));
+        let clock = &self.parts.clock;
         let begun = clock.now();
         let writable = [work.to_owned(), temporary.to_owned()];
-        let finished = self.run_confined(goal, &directory, (program, args), Vec::new(), &writable, timeout).await;
+        let finished = self.run_confined(goal, &directory, (program, args), Vec::new(), &writable, limit.time).await;
         let duration_ms = u64::try_from(clock.now().since(begun).as_millis()).unwrap_or(u64::MAX);
         match finished {
-            Ok(finished) => Ok(self.result(command, finished, duration_ms)),
+            Ok(finished) => Ok(self.result(command, limit, finished, duration_ms)),
             // It cannot be started, or not be confined as it must be: that is an answer too.
             Err(Error::Process(drawloom_process::Error::Refused { reason })) => Ok(failed(reason)),
             Err(error) => Err(error),
         }
     }
 
-    fn result(&self, command: &VerifyCommand, finished: Finished, duration_ms: u64) -> CommandResult {
+    /// The command's own timeout, or what is left for all commands.
+    fn limit_of(&self, command: &VerifyCommand, until: Option<Instant>) -> Limit {
+        let own = Duration::from_secs(command.timeout_seconds.unwrap_or(self.parts.config.verify_timeout_seconds));
+        match until.map(|until| until.since(self.parts.clock.now())).filter(|left| *left < own) {
+            Some(left) => Limit { time: left.max(Duration::from_millis(1)), is_shared: true },
+            None => Limit { time: own, is_shared: false },
+        }
+    }
+
+    fn result(&self, command: &VerifyCommand, limit: Limit, finished: Finished, duration_ms: u64) -> CommandResult {
         let error = match finished.end {
             End::Exited(0) => None,
-            End::TimedOut => Some(format!("it took longer than {} seconds", self.timeout_of(command).as_secs())),
+            End::TimedOut if limit.is_shared => {
+                Some("it was ended when the goal had no time left (max_seconds)".into())
+            }
+            End::TimedOut => Some(format!("it took longer than {} seconds", limit.time.as_secs())),
             other => Some(how(other)),
         };
         let output = finished.output;

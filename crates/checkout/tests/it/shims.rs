@@ -210,6 +210,21 @@ async fn a_command_that_takes_too_long_is_ended_with_all_its_processes_and_not_r
 }
 
 #[tokio::test]
+async fn all_commands_together_take_no_longer_than_the_goal_has_left() {
+    let room = Room::new();
+    let prepared = room.prepare().await;
+    let commands = vec![shell("sleep 1000"), shell("sleep 1000")];
+    let within = Some(std::time::Duration::from_secs(1));
+    let verified = room.checkouts.verify(GOAL, &Verify { commands, within, ..verify(&prepared.base, "") }).await;
+    let verified = verified.expect("verified");
+    for result in &verified.results {
+        assert!(result.timed_out && !result.ok, "{result:?}");
+        assert_eq!(result.error.as_deref(), Some("it was ended when the goal had no time left (max_seconds)"));
+    }
+    assert!(verified.results[1].duration_ms < 1_000_000, "the second one was not given its own time again");
+}
+
+#[tokio::test]
 async fn commands_that_change_tracked_files_are_reported() {
     let room = Room::new();
     let prepared = room.prepare().await;

@@ -221,6 +221,7 @@ pub(crate) fn shell(script: &str) -> VerifyCommand {
 
 pub(crate) fn verify(commit: &Oid, script: &str) -> Verify {
     Verify {
+        within: None,
         commit: commit.clone(),
         commands: vec![shell(script)],
         protect: Vec::new(),

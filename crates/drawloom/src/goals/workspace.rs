@@ -236,6 +236,7 @@ impl Workspace for Repositories {
             base: Some(oid(&input.base)?),
             witness: input.verify.witness,
             key: input.key.clone(),
+            within: input.within_ms.map(Duration::from_millis),
         };
         let verified = self.checkouts().await?.verify(goal, &verify).await.map_err(|error| told(&error))?;
         let results: Vec<CommandResult> = verified.results.into_iter().map(command_result).collect();

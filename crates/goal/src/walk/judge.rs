@@ -53,6 +53,7 @@ impl Walk<'_> {
             base: prepared.base.clone(),
             commit: head.unwrap_or(&prepared.base).to_owned(),
             verify: self.input.verify.clone(),
+            within_ms: self.left().map(|left| left.as_millis() as u64),
         };
         let verified: Verified = self.must(&format!("{place}/verify"), VERIFY, || json!({ "verify": verify }))?;
         let results: Vec<Value> = verified
