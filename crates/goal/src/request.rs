@@ -60,7 +60,7 @@ pub enum Interaction {
     Confirm,
 }
 
-/// A backend of roles: a coding CLI, `mock`, or an agent as `agent:NAME`.
+/// A backend of roles: a coding CLI, `model`, `mock`, or an agent as `agent:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
@@ -69,6 +69,16 @@ pub struct Backend {
     /// The model that it uses; its usual one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+impl Backend {
+    /// What `NAME`, `NAME:MODEL` or `agent:NAME` means.
+    pub fn named(text: &str) -> Self {
+        match text.split_once(':').filter(|(name, _)| *name != "agent") {
+            Some((name, model)) => Self { name: name.to_owned(), model: Some(model.to_owned()) },
+            None => Self { name: text.to_owned(), model: None },
+        }
+    }
 }
 
 /// The backend of each role.

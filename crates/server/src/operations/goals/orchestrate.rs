@@ -29,7 +29,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("success_criteria", "How a reviewer knows that it is met. Proposed by a model if empty."),
     Parameter::takes(
         "backend",
-        "Who works: claude_code, codex, opencode, aider, agent:NAME, mock, or auto (default): you.",
+        "Who works: claude_code, codex, opencode, aider, model:NAME, agent:NAME, mock, or auto (default): you.",
     ),
     Parameter::takes("caller_agent", "Who you are, for auto: claude, codex, opencode or aider."),
     Parameter::takes("model", "The model of all roles."),
