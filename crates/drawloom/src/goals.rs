@@ -32,7 +32,7 @@ pub(crate) use backends::known;
 pub(crate) use folder::Folders;
 pub(crate) use host::Host;
 pub(crate) use models::GoalModels;
-pub(crate) use volumes::WithCheckouts;
+pub(crate) use volumes::{WithCheckouts, open_checkout};
 pub(crate) use workspace::Repositories;
 
 /// Longest instructions of a role, in bytes.

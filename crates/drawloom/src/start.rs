@@ -134,7 +134,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let Opened { store, epoch, previous } = open_store(&parts).map_err(explain)?;
     let reader: Arc<dyn RunReader> = store.clone();
     if let Access::Owner(lock) = &parts.access {
-        leftovers::sweep(lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
+        let checkouts = environment::checkouts(lock.directory().path());
+        leftovers::sweep(lock.directory(), &*store, &parts.resolved.volumes, &checkouts).await.map_err(explain)?;
     }
     if let Surface::Serve { .. } = &parts.surface {
         anchor::compare(&*store, &*parts.clock, &redactor).await;

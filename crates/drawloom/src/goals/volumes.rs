@@ -1,12 +1,16 @@
 //! Checkouts as volumes: an agent of the backend `model` has one, which exists only in its goal's run tree.
 
 use std::{
+    fs::File,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
 use drawloom_checkout::{self as checkout, Kind, Opened};
-use drawloom_contract::tool::{Beside, Holder, Mode, Place, ToolError, Volumes};
+use drawloom_contract::{
+    ids::RunId,
+    tool::{Beside, Holder, Mode, Place, ToolError, Volumes},
+};
 use drawloom_substrate::VolumeTable;
 
 use super::{agents::MODEL_AGENT, workspace::told};
@@ -17,6 +21,12 @@ const PREFIX: &str = "checkout:";
 /// The volume of a checkout.
 pub(super) fn name_of(checkout: &str) -> String {
     format!("{PREFIX}{checkout}")
+}
+
+/// The directory of such a volume, of a run in the tree of a goal.
+pub(crate) fn open_checkout(root: &Path, goal: RunId, volume: &str) -> Option<File> {
+    let checkout = volume.strip_prefix(PREFIX)?;
+    Some(checkout::open(root, &goal.to_string(), checkout).ok()?.directory)
 }
 
 /// The volumes of the config and of runtime, and the checkouts of goals.
