@@ -38,7 +38,7 @@ const VERIFY_SECONDS: u64 = 600;
 pub(crate) const TIMEOUTS: [&str; 3] = [
     "The host that calls has its own request timeout: `orchestrate` returns at once, so it only matters with detach=false. \
      -32001 \"Request timed out\" means that the host stopped waiting; the goal goes on. Set it to at least 600000 ms.",
-    "`timeout` limits each call of a coding CLI, in seconds; the default is one hour. What runs then is ended and tried again.",
+    "`timeout` limits each call of a coding CLI or model, in seconds; the default is one hour. What runs then is ended and tried again.",
     "`max_seconds` limits the whole goal. It is checked before every call and is a deadline of what runs.",
 ];
 

@@ -104,7 +104,7 @@ pub struct Orchestrate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32))]
     pub max_parallel: Option<u32>,
-    /// Timeout of one call of a coding CLI, in seconds.
+    /// Timeout of one call of a coding CLI or model, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: Option<u64>,

@@ -47,7 +47,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("max_seconds", "Maximum seconds in all."),
     Parameter::takes("max_agent_calls", "Maximum calls of all roles."),
     Parameter::takes("max_cost", "Maximum cost of all roles."),
-    Parameter::takes("timeout", "Timeout of one call of a coding CLI in seconds."),
+    Parameter::takes("timeout", "Timeout of one call of a coding CLI or model in seconds."),
     Parameter::takes("ask", "Ask what must be known before planning; then the status is needs_input."),
     Parameter::takes("detach", "Return at once (default true); false waits for the result."),
 ];
