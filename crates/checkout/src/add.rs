@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     git::Repository,
     oid::Oid,
-    places::{blocking, check_real, make_directory},
+    places::{Places, blocking, check_real, make_directory},
     state::{Goal, State},
 };
 
@@ -155,27 +155,17 @@ impl Checkouts {
         let objects = [&goal.record.objects].into_iter().chain(&goal.record.borrowed);
         Ok(Added {
             directory: path.join(&goal.record.prepared.subdirectory),
-            environment: self.environment_of(goal, name, state.port),
+            environment: environment_of(&goal.places, goal.name(), name, state.port),
             readable: objects.cloned().collect(),
             writable: vec![temporary],
             path,
         })
     }
 
-    fn environment_of(&self, goal: &Goal, name: &str, port: u16) -> Vec<(String, String)> {
-        let variable = |name: &str, value: String| (name.to_owned(), value);
-        vec![
-            variable("PORT", port.to_string()),
-            variable("DRAWLOOM_PORTS", format!("{port}-{}", port + crate::ports::PER_LEASE - 1)),
-            variable("DRAWLOOM_TEMPORARY", goal.places.temporary(name).display().to_string()),
-            variable("DRAWLOOM_GOAL", goal.name().to_owned()),
-        ]
-    }
-
     async fn set_up(&self, goal: &Goal, name: &str, state: &State, setup: &str) -> Result<(), Error> {
         let directory = goal.places.work(name).join(&goal.record.prepared.subdirectory);
         let timeout = Duration::from_secs(self.parts.config.setup_timeout_seconds);
-        let environment = self.environment_of(goal, name, state.port);
+        let environment = environment_of(&goal.places, goal.name(), name, state.port);
         let shell = ("/bin/sh", vec!["-c".to_owned(), setup.to_owned()]);
         let work = goal.places.work(name);
         let writable = [work, goal.places.temporary(name)];
@@ -225,6 +215,17 @@ impl Checkouts {
         };
         Ok(self.parts.launcher.run(&command, self.parts.clock.as_ref()).await?)
     }
+}
+
+/// Variables of the programs that work in a checkout.
+pub(crate) fn environment_of(places: &Places, goal: &str, name: &str, port: u16) -> Vec<(String, String)> {
+    let variable = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        variable("PORT", port.to_string()),
+        variable("DRAWLOOM_PORTS", format!("{port}-{}", port + crate::ports::PER_LEASE - 1)),
+        variable("DRAWLOOM_TEMPORARY", places.temporary(name).display().to_string()),
+        variable("DRAWLOOM_GOAL", goal.to_owned()),
+    ]
 }
 
 /// How a command ended, in words.

@@ -49,7 +49,7 @@ pub(crate) fn find(
 }
 
 fn volume(context: &ToolContext, mode: Option<Mode>) -> Result<Workplace, ToolError> {
-    let place = context.volumes.locate(&context.run.tenant, &context.definition, None, ".")?;
+    let place = context.volumes.locate(context.holder(), None, ".")?;
     let failed = |error: std::io::Error| ToolError::Failed(format!("cannot find the volume's path: {error}"));
     let path = path_of(&place.root).map_err(failed)?;
     let mode = match (mode, place.mode) {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::{
     caller::Caller,
     choice::Sampling,
+    definition::Definition,
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
     journal::{Label, Placed, RunFilter},
@@ -23,10 +24,13 @@ use crate::{
     view::RunView,
 };
 
-/// A run to start: a caller's, or a child that a tool wants. Everything in it only narrows.
+/// A run to start: a caller's, or a child that a tool wants. Everything in it only narrows, but `definition`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
     pub agent: AgentName,
+    /// The agent itself, which then is in no list: for tools of executors, which make agents as they need them. What callers and
+    /// models ask for never has one.
+    pub definition: Option<Arc<Definition>>,
     /// For whom, when that is not the caller.
     pub user: Option<UserId>,
     /// What it is asked; not empty.
@@ -57,6 +61,7 @@ impl Start {
     pub fn new(agent: AgentName, prompt: impl Into<String>) -> Self {
         Self {
             agent,
+            definition: None,
             user: None,
             segments: vec![Segment::user(prompt.into())],
             input: None,

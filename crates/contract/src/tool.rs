@@ -74,6 +74,11 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// Whose volumes the call may use.
+    pub fn holder(&self) -> Holder<'_> {
+        Holder { tenant: &self.run.tenant, root: self.root, definition: &self.definition }
+    }
+
     /// The key of one effect of this call on our own store, with what a repeat is answered.
     pub fn once(&self, part: u32, answer: Value) -> Once {
         let answer = self.redactor.clean(answer);
@@ -307,20 +312,33 @@ pub struct Place {
     pub mode: Mode,
     /// Files that agents may not change or read, whatever `mode` says.
     pub guarded: Arc<[Guarded]>,
+    /// What commands there get besides.
+    pub beside: Arc<Beside>,
     /// Where in it, relative, without `..`; empty for the volume itself.
     pub path: PathBuf,
 }
 
-/// Decides which volume of a tenant a path is in, for one definition's gates.
+/// What commands in a volume get besides the volume itself. Nothing in most volumes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Beside {
+    pub environment: Vec<(String, String)>,
+    pub readable: Vec<PathBuf>,
+    pub writable: Vec<PathBuf>,
+}
+
+/// Whose volumes are meant.
+#[derive(Debug, Clone, Copy)]
+pub struct Holder<'a> {
+    pub tenant: &'a Tenant,
+    /// The root of the run's tree: volumes that belong to one tree are found by it.
+    pub root: RunId,
+    pub definition: &'a Definition,
+}
+
+/// Decides which volume a path is in, for one definition's gates.
 pub trait Volumes: Send + Sync {
     /// The place that `path` names: absolute and inside an allowed volume, or relative to the named volume, or to the
     /// only or default one when `volume` is absent. The same place gives the same answer in each spelling; a path outside
     /// is an error that says so and names the volumes that there are.
-    fn locate(
-        &self,
-        tenant: &Tenant,
-        definition: &Definition,
-        volume: Option<&str>,
-        path: &str,
-    ) -> Result<Place, ToolError>;
+    fn locate(&self, holder: Holder<'_>, volume: Option<&str>, path: &str) -> Result<Place, ToolError>;
 }

@@ -114,7 +114,10 @@ errors! {
         "unreadable": "The journal of the run cannot be read.", "Use the version that wrote it, or restore a backup.";
     }
     Request {
-        "agent_as_worker": "An agent of the config cannot work in a goal's repository.", "Use a coding CLI as the worker.";
+        "agent_as_worker": "An agent of the config cannot work in a goal's repository.", "Use a coding CLI or `model:NAME` as the worker.";
+        "no_api_key": "The provider of a goal's model has no API key.", "Set the variable that `drawloom doctor` names.";
+        "no_default_model": "A goal asks for the backend `model`, and the config has no default model.", "Write `model:NAME`, or set `defaults` in the config.";
+        "unknown_model": "The config has no such model for the backend `model`.", "Write an alias, a tier or PROVIDER/MODEL; `drawloom goal backends` lists them.";
         "unknown_backend": "No backend of goals has this name.", "`drawloom goal backends` lists them.";
         "bad_cwd": "The directory of a goal cannot be used.", "Name a directory of a git repository on the server's machine, as an absolute path.";
         "cwd_denied": "Goals may not work in this directory.", "The operator lists directories under `goals.directories`.";

@@ -4,6 +4,8 @@ mod agents;
 mod backends;
 mod folder;
 mod host;
+mod models;
+mod volumes;
 mod workspace;
 mod worktrees;
 
@@ -29,6 +31,8 @@ pub(crate) use agents::BuiltIn;
 pub(crate) use backends::known;
 pub(crate) use folder::Folders;
 pub(crate) use host::Host;
+pub(crate) use models::GoalModels;
+pub(crate) use volumes::{WithCheckouts, open_checkout};
 pub(crate) use workspace::Repositories;
 
 /// Longest instructions of a role, in bytes.
@@ -57,7 +61,12 @@ pub(crate) struct Made {
 }
 
 /// Makes executors and what they work with.
-pub(crate) fn make(loaded: &Loaded, backends: Backends, shared: Shared) -> Result<Made, CommandError> {
+pub(crate) fn make(
+    loaded: &Loaded,
+    backends: Backends,
+    models: Arc<GoalModels>,
+    shared: Shared,
+) -> Result<Made, CommandError> {
     let prompts = read_prompts(loaded)?;
     let questions = Arc::new(Questions {
         values: shared.values.clone(),
@@ -71,6 +80,7 @@ pub(crate) fn make(loaded: &Loaded, backends: Backends, shared: Shared) -> Resul
         backends,
         questions: questions.clone(),
         workspace: repositories.clone(),
+        models,
     });
     let executors: BTreeMap<String, Arc<dyn Executor>> = BTreeMap::from([
         (drawloom_goal::GOAL.to_owned(), Arc::new(goal) as Arc<dyn Executor>),

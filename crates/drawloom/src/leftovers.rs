@@ -1,15 +1,16 @@
 //! Staged files that are not evidence of an open call: removed when an instance starts, before any run goes on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use drawloom_contract::{
     journal::{RunReader, StoreError},
     record::Body,
+    view::RunView,
 };
 use drawloom_substrate::VolumeTable;
 use drawloom_tools::Leftover;
 
-use crate::data_dir::DataDir;
+use crate::{data_dir::DataDir, goals};
 
 /// Records read at once.
 const PAGE: usize = 256;
@@ -20,16 +21,23 @@ pub(crate) fn directory(data: &DataDir) -> PathBuf {
 }
 
 /// Removes every staged file that is not the evidence of an open call. What cannot be removed is logged and stays.
-pub(crate) async fn sweep(data: &DataDir, reader: &dyn RunReader, volumes: &VolumeTable) -> Result<(), StoreError> {
+pub(crate) async fn sweep(
+    data: &DataDir,
+    reader: &dyn RunReader,
+    volumes: &VolumeTable,
+    checkouts: &Path,
+) -> Result<(), StoreError> {
     let found = drawloom_tools::leftovers(&directory(data)).unwrap_or_else(|error| {
         tracing::warn!(%error, "the notes about staged files cannot be read; staged files may be left in volumes");
         Vec::new()
     });
     for leftover in found {
-        if is_evidence(reader, &leftover).await? {
+        let view = reader.find_run(&leftover.run).await?;
+        if is_evidence(reader, view.as_ref(), &leftover).await? {
             continue;
         }
-        if let Err(error) = leftover.remove(volumes.root(&leftover.volume)) {
+        let checkout = view.and_then(|view| goals::open_checkout(checkouts, view.root, &leftover.volume));
+        if let Err(error) = leftover.remove(volumes.root(&leftover.volume).or(checkout.as_ref())) {
             let (run, volume) = (leftover.run.run, &leftover.volume);
             tracing::warn!(%run, volume, %error, "a staged file could not be removed");
         }
@@ -38,9 +46,8 @@ pub(crate) async fn sweep(data: &DataDir, reader: &dyn RunReader, volumes: &Volu
 }
 
 /// Whether the call that staged it is journaled with it as evidence, and open.
-async fn is_evidence(reader: &dyn RunReader, leftover: &Leftover) -> Result<bool, StoreError> {
-    let Some(view) = reader.find_run(&leftover.run).await? else { return Ok(false) };
-    if view.status.is_terminal() {
+async fn is_evidence(reader: &dyn RunReader, view: Option<&RunView>, leftover: &Leftover) -> Result<bool, StoreError> {
+    if view.is_none_or(|view| view.status.is_terminal()) {
         return Ok(false);
     }
     let (mut after, mut is_open) = (leftover.call.saturating_sub(1), false);

@@ -134,7 +134,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let Opened { store, epoch, previous } = open_store(&parts).map_err(explain)?;
     let reader: Arc<dyn RunReader> = store.clone();
     if let Access::Owner(lock) = &parts.access {
-        leftovers::sweep(lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
+        let checkouts = environment::checkouts(lock.directory().path());
+        leftovers::sweep(lock.directory(), &*store, &parts.resolved.volumes, &checkouts).await.map_err(explain)?;
     }
     if let Surface::Serve { .. } = &parts.surface {
         anchor::compare(&*store, &*parts.clock, &redactor).await;
@@ -211,9 +212,11 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         tools: parts.resolved.tools.clone(),
     };
     let backends = goals::known(parts.resolved.clis.clis());
+    let goal_models = Arc::new(goals::GoalModels::new(&parts.resolved));
     let goals = goals::make(
         &parts.loaded,
         backends.clone(),
+        goal_models.clone(),
         goals::Shared {
             values: values.clone(),
             clock: parts.clock.clone(),
@@ -243,7 +246,11 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         tools: parts.resolved.tools.iter().cloned().chain(store_tools).collect(),
         turned_off: parts.resolved.turned_off.clone(),
         sources: parts.resolved.servers.values().cloned().collect(),
-        volumes: parts.resolved.layers.clone(),
+        volumes: Arc::new(goals::WithCheckouts {
+            others: parts.resolved.layers.clone(),
+            table: parts.resolved.volumes.clone(),
+            root: goals.repositories.root().to_owned(),
+        }),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
         several_tenants: several_tenants(&parts.loaded),
@@ -264,6 +271,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let host = goals::Host {
         config: parts.loaded.config.goals.clone(),
         backends,
+        models: goal_models,
         repositories: goals.repositories.clone(),
         clis: parts.resolved.clis.clone(),
         folders: folders.clone(),

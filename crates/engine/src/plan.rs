@@ -61,7 +61,7 @@ impl Engine {
             let message = "the user_id looks like a secret; user ids are stored and displayed";
             return Err(Failure::new(FailureKind::Invalid, "secret_user_id", message).with_hint("choose another one"));
         }
-        let pinned = self.find_agent(&caller.tenant, &start.agent)?;
+        let pinned = self.find_agent(&caller.tenant, &start)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
@@ -159,7 +159,7 @@ impl Engine {
         let now = self.wall();
         let own_time = start.timeout_ms.map(Duration::from_millis);
         let deadline = left.into_iter().chain(own_time).min().map(|time| now.after(time));
-        let pinned = self.find_agent(&parent.tenant, &start.agent)?;
+        let pinned = self.find_agent(&parent.tenant, &start)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
@@ -237,8 +237,10 @@ impl Engine {
         self.toolbox.ask(&agents).await;
     }
 
-    fn find_agent(&self, tenant: &Tenant, name: &AgentName) -> Result<Arc<Pinned>, Failure> {
-        let Some(definition) = self.parts.definitions.find(tenant, name) else {
+    fn find_agent(&self, tenant: &Tenant, start: &Start) -> Result<Arc<Pinned>, Failure> {
+        let name = &start.agent;
+        let found = start.definition.clone().or_else(|| self.parts.definitions.find(tenant, name));
+        let Some(definition) = found else {
             let known: Vec<String> =
                 self.parts.definitions.list(tenant).iter().take(20).map(|known| known.name.to_string()).collect();
             if let Some(reason) = self.parts.definitions.unusable(tenant, name) {

@@ -13,6 +13,7 @@ use drawloom_contract::{
 };
 
 use crate::{
+    models::Models,
     questions::Questions,
     result,
     roles::Prompts,
@@ -29,6 +30,7 @@ pub struct GoalParts {
     pub backends: Backends,
     pub questions: Arc<Questions>,
     pub workspace: Arc<dyn Workspace>,
+    pub models: Arc<dyn Models>,
 }
 
 /// The executor of goals.

@@ -8,6 +8,7 @@ mod event;
 mod executor;
 mod json;
 mod mock;
+mod models;
 mod plan;
 mod progress;
 mod questions;
@@ -24,6 +25,7 @@ pub use config::GoalsConfig;
 pub use event::{BUDGET_LIMITED, LoopEvent, PLAN_DECLINED, Projection, STAGNATED, is_error, stop_reason};
 pub use executor::{GoalExecutor, GoalParts};
 pub use mock::MockExecutor;
+pub use models::{Access, Models, Wanted};
 pub use plan::{MOST_SUBGOALS, Subgoal};
 pub use questions::{Answers, Asked, Questions};
 pub use request::{

@@ -108,7 +108,10 @@ fn subgoal(index: usize, item: &Value, before: &[Subgoal]) -> Result<(Subgoal, O
     };
     let backend = match (text("backend")?, text("model")?) {
         (None, None) => None,
-        (name, model) => Some(Backend { name: name.unwrap_or_default(), model }),
+        (name, model) => {
+            let named = Backend::named(&name.unwrap_or_default());
+            Some(Backend { model: model.or(named.model), name: named.name })
+        }
     };
     let id = unique(safe(given.as_deref().unwrap_or_default()).unwrap_or_else(|| format!("s{number}")), before);
     let subgoal = Subgoal {

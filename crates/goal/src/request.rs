@@ -29,7 +29,7 @@ pub struct GoalInput {
     /// Workers may use their tools without asking. Only in an isolated checkout.
     #[serde(default)]
     pub skip_permissions: bool,
-    /// Limit of one call of a coding CLI, in seconds.
+    /// Limit of one call of a coding CLI or model, in seconds.
     #[serde(default)]
     pub call_seconds: Option<u64>,
     /// Workers are told to write browser tests, and `npx playwright test` is among the verify commands.
@@ -60,7 +60,7 @@ pub enum Interaction {
     Confirm,
 }
 
-/// A backend of roles: a coding CLI, `mock`, or an agent as `agent:NAME`.
+/// A backend of roles: a coding CLI, `model`, `mock`, or an agent as `agent:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
@@ -69,6 +69,16 @@ pub struct Backend {
     /// The model that it uses; its usual one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+impl Backend {
+    /// What `NAME`, `NAME:MODEL` or `agent:NAME` means.
+    pub fn named(text: &str) -> Self {
+        match text.split_once(':').filter(|(name, _)| *name != "agent") {
+            Some((name, model)) => Self { name: name.to_owned(), model: Some(model.to_owned()) },
+            None => Self { name: text.to_owned(), model: None },
+        }
+    }
 }
 
 /// The backend of each role.

@@ -126,7 +126,7 @@ struct Report {
 }
 
 /// Ends that a further try cannot change.
-const FINAL: [&str; 10] = [
+const FINAL: [&str; 11] = [
     "not_installed",
     "not_logged_in",
     "no_such_mode",
@@ -135,6 +135,7 @@ const FINAL: [&str; 10] = [
     "too_deep",
     "unknown_cli",
     "bad_model",
+    "model_auth",
     "budget_exhausted",
     "command_refused",
 ];

@@ -70,6 +70,11 @@ pub struct Checkout {
 pub struct CheckedOut {
     /// The directory to work in.
     pub directory: PathBuf,
+    /// The name of the checkout, and where in it the directory is. Both are empty outside of checkouts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checkout: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subdirectory: String,
     /// More variables for what works there.
     #[serde(default)]
     pub environment: Vec<(String, String)>,

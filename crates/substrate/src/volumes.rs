@@ -18,9 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use drawloom_contract::{
     definition::Definition,
-    ids::Tenant,
     suggest::closest,
-    tool::{Guarded, Mode, Place, ToolError, Volumes},
+    tool::{Guarded, Holder, Mode, Place, ToolError, Volumes},
 };
 
 pub(crate) use self::below::Parents;
@@ -144,6 +143,11 @@ impl VolumeTable {
         Ok(problems)
     }
 
+    /// The protected files, as commands in a directory that is no volume of the config must be kept from them.
+    pub fn guarded(&self, directory: &File) -> std::io::Result<Arc<[Guarded]>> {
+        guarded::seen_from(directory, &self.protected)
+    }
+
     /// The volume marked `default`.
     pub fn default_volume(&self) -> Option<&str> {
         self.default.as_deref()
@@ -262,13 +266,8 @@ impl VolumeTable {
 }
 
 impl Volumes for VolumeTable {
-    fn locate(
-        &self,
-        _: &Tenant,
-        definition: &Definition,
-        volume: Option<&str>,
-        path: &str,
-    ) -> Result<Place, ToolError> {
+    fn locate(&self, holder: Holder<'_>, volume: Option<&str>, path: &str) -> Result<Place, ToolError> {
+        let definition = holder.definition;
         if path.contains('\0') {
             return Err(ToolError::Invalid("the path contains a NUL byte".into()));
         }
@@ -278,6 +277,7 @@ impl Volumes for VolumeTable {
             root: volume.root.clone(),
             mode: volume.mode,
             guarded: volume.guarded.clone(),
+            beside: Arc::default(),
             path,
         };
         if asked.is_absolute() {

@@ -195,9 +195,11 @@ impl Bash {
     }
 
     fn command(&self, context: &ToolContext, input: &Input, seconds: u32) -> Result<Command, ToolError> {
-        let place = context.volumes.locate(&context.run.tenant, &context.definition, input.volume.as_deref(), ".")?;
-        let readable = self.readable(context);
-        let used: Vec<&Path> = readable.iter().chain(&self.writable).map(|listed| listed.real().as_path()).collect();
+        let place = context.volumes.locate(context.holder(), input.volume.as_deref(), ".")?;
+        let listed = |paths: &[PathBuf]| paths.iter().cloned().map(ListedPath::resolve).collect::<Vec<_>>();
+        let readable = [self.readable(context), listed(&place.beside.readable)].concat();
+        let writable = [self.writable.clone(), listed(&place.beside.writable)].concat();
+        let used: Vec<&Path> = readable.iter().chain(&writable).map(|listed| listed.real().as_path()).collect();
         let guarded = guarded_in(&place, &used)
             .map_err(|error| ToolError::Failed(format!("cannot find the volume's path: {error}")))?;
         Ok(Command {
@@ -209,10 +211,10 @@ impl Bash {
                 Mode::ReadWrite => Access::ReadWrite,
             },
             readable,
-            writable: self.writable.clone(),
+            writable,
             guarded,
             network: self.network(context),
-            environment: self.environment.clone(),
+            environment: [&self.environment[..], &place.beside.environment].concat(),
             input: Stdin::Empty,
             output: Output::Together { most: MOST_OUTPUT },
             confined: Confined::Yes,

@@ -63,7 +63,7 @@ pub(crate) fn open_to_write(context: &ToolContext, volume: Option<&str>, path: &
 
 /// The file or directory that `path` names, the volume itself included.
 pub(crate) fn open_any(context: &ToolContext, volume: Option<&str>, path: &str) -> Result<Opened, ToolError> {
-    let place = context.volumes.locate(&context.run.tenant, &context.definition, volume, path)?;
+    let place = context.volumes.locate(context.holder(), volume, path)?;
     let root = place.root.try_clone().map_err(|error| failed(&place.path, &error))?;
     Ok(Opened { dir: Dir::from_std_file(root), place })
 }

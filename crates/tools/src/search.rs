@@ -23,7 +23,7 @@ pub(crate) fn begin(context: &ToolContext, volume: Option<&str>, path: Option<&s
 /// A notice when a path of the result would mean another file without the volume's name.
 pub(crate) fn elsewhere(context: &ToolContext, volume: Option<&str>, opened: &Opened) -> Option<String> {
     let name = &opened.place.volume;
-    let implied = context.volumes.locate(&context.run.tenant, &context.definition, None, ".");
+    let implied = context.volumes.locate(context.holder(), None, ".");
     let same = implied.is_ok_and(|place| place.volume == *name);
     (volume.is_none() && !same).then(|| format!("[paths are in volume {name:?}: pass volume={name:?} with them]"))
 }

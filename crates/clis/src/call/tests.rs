@@ -9,11 +9,10 @@ use std::{
 };
 
 use drawloom_contract::{
-    definition::Definition,
     ids::{RunKey, Tenant, UserId},
     redact::Redactor,
     time::Timestamp,
-    tool::{Place, Volumes},
+    tool::{Holder, Place, Volumes},
 };
 use drawloom_process::Launcher;
 use drawloom_testkit::{TestClock, definition};
@@ -32,7 +31,7 @@ struct Machine {
 struct OneVolume(Place);
 
 impl Volumes for OneVolume {
-    fn locate(&self, _: &Tenant, _: &Definition, _: Option<&str>, _: &str) -> Result<Place, ToolError> {
+    fn locate(&self, _: Holder<'_>, _: Option<&str>, _: &str) -> Result<Place, ToolError> {
         Ok(self.0.clone())
     }
 }
@@ -57,6 +56,7 @@ impl Machine {
             root: Arc::new(File::open(self.at("volume")).expect("the volume")),
             mode: self.mode,
             guarded: Arc::default(),
+            beside: Arc::default(),
             path: PathBuf::new(),
         };
         ToolContext {

@@ -9,6 +9,9 @@ use drawloom_contract::{
 use drawloom_goal::{BackendKind, Backends};
 use drawloom_server::GOAL_AGENT;
 
+/// The agents of the backend `model`. Each is made for one call and is in no list: no caller and no config can name it.
+pub(super) const MODEL_AGENT: &str = "drawloom/model";
+
 /// The agents of the config and of runtime, and those of goals beside them.
 pub(crate) struct BuiltIn {
     others: Arc<dyn Definitions>,
@@ -27,7 +30,7 @@ impl BuiltIn {
             match backends.find(name) {
                 Some((BackendKind::Mock, agent)) => add(agent, drawloom_goal::MOCK, "", &[]),
                 Some((BackendKind::Cli, agent)) => add(agent, "cli", name, &[]),
-                Some((BackendKind::Agent, _)) | None => {}
+                Some((BackendKind::Agent | BackendKind::Model, _)) | None => {}
             }
         }
         Self { others, agents }
@@ -66,7 +69,11 @@ fn definition(name: AgentName, executor: &str, provider: &str, spawns: &[&str]) 
 
 impl Definitions for BuiltIn {
     fn find(&self, tenant: &Tenant, name: &AgentName) -> Option<Arc<Definition>> {
-        self.agents.get(name).cloned().or_else(|| self.others.find(tenant, name))
+        match self.agents.get(name) {
+            Some(definition) => Some(definition.clone()),
+            None if name.as_str() == MODEL_AGENT => None,
+            None => self.others.find(tenant, name),
+        }
     }
 
     fn list(&self, tenant: &Tenant) -> Vec<Arc<Definition>> {

@@ -7,6 +7,8 @@ use drawloom_contract::{
 };
 use drawloom_goal::{Backend, BackendKind, Backends};
 
+use super::models;
+
 /// The backend of callers who are no coding CLI.
 const USUAL: &str = "claude_code";
 
@@ -18,10 +20,11 @@ pub(crate) const CODING_CLIS: [(&str, &[&str]); 4] = [
     ("aider", &["aider"]),
 ];
 
-/// The backends that goals can use: the mock team, and the coding CLIs.
+/// The backends that goals can use: models, the mock team, and the coding CLIs. A CLI of the config may have the name of another.
 pub(crate) fn known(clis: &Clis) -> Backends {
     let mut backends = Backends::default();
     backends.0.insert("mock".into(), BackendKind::Mock);
+    backends.0.insert(models::BACKEND.into(), BackendKind::Model);
     backends.0.extend(clis.all().map(|cli| (cli.name.clone(), BackendKind::Cli)));
     backends
 }
@@ -39,13 +42,7 @@ pub(crate) fn resolve(
     caller: Option<&str>,
     model: Option<&str>,
 ) -> Result<Backend, Failure> {
-    let (name, own_model) = match asked.strip_prefix("agent:") {
-        Some(_) => (asked.to_owned(), None),
-        None => match asked.split_once(':') {
-            Some((name, model)) => (name.to_owned(), Some(model.to_owned())),
-            None => (asked.to_owned(), None),
-        },
-    };
+    let Backend { name, model: own_model } = Backend::named(asked);
     let name = match name.as_str() {
         "auto" => caller.and_then(cli_named).unwrap_or(USUAL).to_owned(),
         name => match backends.0.contains_key(name) {

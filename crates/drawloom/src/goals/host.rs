@@ -14,8 +14,8 @@ use drawloom_contract::{
     ids::RunId,
 };
 use drawloom_goal::{
-    Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story, VerifyCommand,
-    VerifyInput, WorkspaceInput,
+    BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
+    VerifyCommand, VerifyInput, WorkspaceInput,
 };
 use drawloom_server::{GoalHost, Worktrees};
 use drawloom_wire::goals::{
@@ -25,7 +25,7 @@ use drawloom_wire::goals::{
 
 use crate::{
     environment,
-    goals::{Folders, Repositories, backends, workspace::told},
+    goals::{Folders, GoalModels, Repositories, backends, models, workspace::told},
 };
 
 /// The command that `playwright` adds.
@@ -38,7 +38,7 @@ const VERIFY_SECONDS: u64 = 600;
 pub(crate) const TIMEOUTS: [&str; 3] = [
     "The host that calls has its own request timeout: `orchestrate` returns at once, so it only matters with detach=false. \
      -32001 \"Request timed out\" means that the host stopped waiting; the goal goes on. Set it to at least 600000 ms.",
-    "`timeout` limits each call of a coding CLI, in seconds; the default is one hour. What runs then is ended and tried again.",
+    "`timeout` limits each call of a coding CLI or model, in seconds; the default is one hour. What runs then is ended and tried again.",
     "`max_seconds` limits the whole goal. It is checked before every call and is a deadline of what runs.",
 ];
 
@@ -46,6 +46,7 @@ pub(crate) const TIMEOUTS: [&str; 3] = [
 pub(crate) struct Host {
     pub(crate) config: GoalsConfig,
     pub(crate) backends: Backends,
+    pub(crate) models: Arc<GoalModels>,
     pub(crate) repositories: Arc<Repositories>,
     pub(crate) clis: Arc<CliExecutor>,
     pub(crate) folders: Arc<Folders>,
@@ -76,6 +77,9 @@ impl Host {
             if let Ok(cli) = self.clis.clis().find(&backend.name) {
                 cli.check_mode(mode).map_err(|error| Failure::of(&error))?;
             }
+            if let Some((BackendKind::Model, _)) = self.backends.find(&backend.name) {
+                self.models.check(backend, request.max_cost.is_some())?;
+            }
         }
         if request.cwd.is_some() && roles.worker.name.starts_with("agent:") {
             let message = format!(
@@ -83,7 +87,7 @@ impl Host {
                 roles.worker.name
             );
             return Err(refuse("agent_as_worker", message)
-                .with_hint("use a coding CLI as the worker; agents can plan and review: `roles`"));
+                .with_hint("use a coding CLI or `model:NAME` as the worker; agents can plan and review: `roles`"));
         }
         Ok(())
     }
@@ -158,10 +162,14 @@ impl Host {
             path: None,
             version: None,
             logged_in: None,
+            models: Vec::new(),
             problem: None,
         };
         let clis = self.clis.clis().all().map(|cli| self.info(cli));
         let mut infos = futures::future::join_all(clis).await;
+        if self.backends.0.get(models::BACKEND) == Some(&BackendKind::Model) {
+            infos.push(self.models.info());
+        }
         infos.push(mock);
         infos
     }
@@ -185,6 +193,7 @@ impl Host {
             path: found.path.map(|path| path.display().to_string()),
             version: found.version,
             logged_in: logged_in.map(str::to_owned),
+            models: Vec::new(),
             problem,
         }
     }

@@ -184,11 +184,12 @@ impl Workspace for Repositories {
         let kind = if input.read_only { Kind::ReadOnly } else { Kind::Writer };
         let added = checkouts.add(goal, &input.name, &commit, kind).await.map_err(|error| told(&error))?;
         let checkout::Added { directory, environment, readable, mut writable, path } = added;
+        let subdirectory = directory.strip_prefix(&path).unwrap_or(Path::new("")).to_string_lossy().into_owned();
         // A worker in a subdirectory may change all of its checkout.
         if !input.read_only && path != directory {
             writable.push(path);
         }
-        Ok(CheckedOut { directory, environment, readable, writable })
+        Ok(CheckedOut { directory, checkout: input.name.clone(), subdirectory, environment, readable, writable })
     }
 
     async fn checkpoint(&self, goal: &str, input: &Checkpoint) -> Result<Checkpointed, String> {

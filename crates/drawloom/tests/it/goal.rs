@@ -2,6 +2,7 @@
 
 mod cheats;
 mod kills;
+mod model;
 mod promises;
 mod repository;
 mod surfaces;

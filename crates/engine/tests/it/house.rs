@@ -25,7 +25,7 @@ use drawloom_contract::{
     redact::Redactor,
     runs::{Interest, Item, Runs, Start, Started},
     time::{Clock, Entropy, Instant, NoEntropy, Timestamp},
-    tool::{Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Volumes},
+    tool::{Holder, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Volumes},
     view::RunView,
 };
 use drawloom_engine::{Config, Engine, Parts, Provider};
@@ -141,7 +141,7 @@ impl Definitions for Agents {
 struct NoVolumes;
 
 impl Volumes for NoVolumes {
-    fn locate(&self, _: &Tenant, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+    fn locate(&self, _: Holder<'_>, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
         Err(ToolError::Denied(format!("{path}: there are no volumes")))
     }
 }

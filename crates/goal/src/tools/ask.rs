@@ -16,12 +16,16 @@ use serde_json::{Value, json};
 use crate::{
     executor::GoalParts,
     mock::MockInput,
-    tools::{ASK, AskInput},
+    models::{Access, Models, Wanted},
+    tools::{ASK, AskInput, RoleMode},
     workspace::{CheckedOut, Workspace},
 };
 
 /// The folder of agents that are built in.
 const BUILT_IN: &str = "drawloom";
+
+/// How long one call of a model may take when the goal does not say, in seconds: as long as one of a coding CLI.
+const CALL_SECONDS: u64 = 3_600;
 
 /// Any input: the loop makes it, no model does.
 #[derive(JsonSchema)]
@@ -36,6 +40,8 @@ pub enum BackendKind {
     Cli,
     /// An agent of the config.
     Agent,
+    /// A model of the config with our own tools, in a checkout.
+    Model,
 }
 
 /// The backends that goals may use, by name.
@@ -56,11 +62,12 @@ impl Backends {
 pub(super) struct Ask {
     backends: Backends,
     workspace: Arc<dyn Workspace>,
+    models: Arc<dyn Models>,
 }
 
 impl Ask {
     pub(super) fn new(parts: &GoalParts) -> Self {
-        Self { backends: parts.backends.clone(), workspace: parts.workspace.clone() }
+        Self { backends: parts.backends.clone(), workspace: parts.workspace.clone(), models: parts.models.clone() }
     }
 
     async fn start(&self, context: &ToolContext, input: AskInput) -> Result<Start, ToolError> {
@@ -84,6 +91,25 @@ impl Ask {
                     questions: input.mock_questions.clone(),
                 };
                 Ok(start(&input.prompt, serde_json::to_value(own).ok()))
+            }
+            BackendKind::Model => {
+                let wanted = Wanted {
+                    agent: agent.clone(),
+                    model: input.backend.model.as_deref(),
+                    place: input.place.as_ref().filter(|place| !place.checkout.is_empty()),
+                    access: match input.mode {
+                        RoleMode::ReadOnly => Access::Read,
+                        RoleMode::Edit | RoleMode::SkipPermissions => Access::Write,
+                    },
+                };
+                let mut definition = self.models.agent(&wanted).map_err(ToolError::Invalid)?;
+                definition.system_prompt = format!("{}\n\n{}", input.system.trim(), definition.system_prompt);
+                let seconds = input.call_seconds.unwrap_or(CALL_SECONDS);
+                Ok(Start {
+                    definition: Some(Arc::new(definition)),
+                    run_timeout_ms: Some(seconds.saturating_mul(1000)),
+                    ..start(&input.prompt, None)
+                })
             }
             BackendKind::Agent => Ok(start(&format!("{}\n\n{}", input.system.trim(), input.prompt), None)),
             BackendKind::Cli => {

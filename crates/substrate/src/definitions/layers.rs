@@ -11,7 +11,7 @@ use std::{
 use drawloom_contract::{
     definition::{Definition, DefinitionKind, Definitions},
     ids::{AgentName, Tenant},
-    tool::{Place, ToolError, Volumes},
+    tool::{Holder, Place, ToolError, Volumes},
 };
 
 use super::{
@@ -19,7 +19,8 @@ use super::{
     layer::{Known, Names, State, TenantLayer},
 };
 use crate::{
-    catalog::Catalog,
+    agents::AgentConfig,
+    catalog::{Catalog, resolve_one},
     channels::ChannelTable,
     operator::OperatorConfig,
     problem::Problem,
@@ -71,6 +72,19 @@ impl Layers {
         let boot = Boot { config, catalog, definitions, parents, channels, data: OnceLock::new() };
         let layers = Self { boot, tenants: RwLock::default(), building: Mutex::default() };
         (Arc::new(layers), problems)
+    }
+
+    /// Resolves an agent that no config has, by the rules of the config, or says all that is wrong with it.
+    pub fn resolve_agent(&self, name: &str, config: &AgentConfig) -> Result<Definition, Vec<Problem>> {
+        match resolve_one(&self.boot.config.inputs(), name, config) {
+            (Some(definition), problems) if problems.is_empty() => Ok(definition),
+            (_, problems) => Err(problems),
+        }
+    }
+
+    /// What the config says beside agents of runtime.
+    pub fn operator(&self) -> &OperatorConfig {
+        &self.boot.config
     }
 
     /// Says where the server's data is: no volume may contain it or lie inside it.
@@ -179,13 +193,7 @@ impl Skills for Layers {
 }
 
 impl Volumes for Layers {
-    fn locate(
-        &self,
-        tenant: &Tenant,
-        definition: &Definition,
-        volume: Option<&str>,
-        path: &str,
-    ) -> Result<Place, ToolError> {
-        self.volumes_of(tenant).locate(tenant, definition, volume, path)
+    fn locate(&self, holder: Holder<'_>, volume: Option<&str>, path: &str) -> Result<Place, ToolError> {
+        self.volumes_of(holder.tenant).locate(holder, volume, path)
     }
 }

@@ -1,6 +1,11 @@
 //! The same place in each spelling, and nothing outside.
 
-use drawloom_contract::tool::Guard;
+use std::sync::LazyLock;
+
+use drawloom_contract::{
+    ids::{RunId, Tenant},
+    tool::Guard,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -36,11 +41,16 @@ fn agent(volumes: &[&str]) -> Definition {
     }
 }
 
+fn holder(definition: &Definition) -> Holder<'_> {
+    static TENANT: LazyLock<Tenant> = LazyLock::new(Tenant::default_tenant);
+    Holder { tenant: &TENANT, root: RunId::from_bytes([0; 16]), definition }
+}
+
 impl Fixture {
     /// Volume, mode and path, or what the error says.
     fn locate(&self, volumes: &[&str], volume: Option<&str>, path: &str) -> Result<(String, Mode, String), String> {
         self.table
-            .locate(&Tenant::default_tenant(), &agent(volumes), volume, path)
+            .locate(holder(&agent(volumes)), volume, path)
             .map(|place| (place.volume, place.mode, place.path.to_string_lossy().into_owned()))
             .map_err(|error| error.to_string().replace(&*self.directory.path().to_string_lossy(), "<dir>"))
     }
@@ -74,8 +84,7 @@ fn a_volume_reached_through_a_link_answers_to_both_of_its_paths() {
     let config = VolumeConfig { path: link.to_string_lossy().into_owned(), mode: Some(VolumeMode::Ro), default: true };
     let table = VolumeTable::open(&BTreeMap::from([("books".to_owned(), config)])).expect("a directory");
     for path in ["link/x", "books/x"] {
-        let place =
-            table.locate(&Tenant::default_tenant(), &agent(&["books"]), None, &fixture.absolute(path)).expect("inside");
+        let place = table.locate(holder(&agent(&["books"])), None, &fixture.absolute(path)).expect("inside");
         assert_eq!((place.volume.as_str(), place.path.as_path()), ("books", Path::new("x")), "{path}");
     }
 }
@@ -169,7 +178,7 @@ fn config_files_are_guarded_under_every_name_that_leads_to_them() {
     let files = [root.join("first.yaml"), root.join("nowhere/config.yaml")];
     table.guard(Protect { files: &files, ..Protect::default() }).expect("directories that can be opened");
     let guarded = |volume: &str| {
-        let place = table.locate(&Tenant::default_tenant(), &agent(&[volume]), None, "x").expect("a place");
+        let place = table.locate(holder(&agent(&[volume])), None, "x").expect("a place");
         let paths = place.guarded.iter().filter_map(|guarded| Some((guarded.path.clone()?, guarded.rule)));
         assert_eq!(place.guarded.len(), 6, "every volume knows all of them, because a hard link may lead to any");
         paths.map(|(path, rule)| (path.to_string_lossy().into_owned(), rule)).collect::<Vec<_>>()

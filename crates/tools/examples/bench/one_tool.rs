@@ -4,11 +4,10 @@ use std::{error::Error, fs::File, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    definition::Definition,
     ids::{RunId, RunKey, Tenant, UserId},
     redact::Redactor,
     time::{Clock, Timestamp},
-    tool::{Mode, Place, Tool, ToolContext, ToolError, Volumes},
+    tool::{Holder, Mode, Place, Tool, ToolContext, ToolError, Volumes},
 };
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
@@ -21,9 +20,16 @@ struct Volume {
 }
 
 impl Volumes for Volume {
-    fn locate(&self, _: &Tenant, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+    fn locate(&self, _: Holder<'_>, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
         let path = Path::new(path).components().filter(|part| part.as_os_str() != ".").collect();
-        Ok(Place { volume: "bench".into(), root: self.root.clone(), mode: self.mode, guarded: Arc::default(), path })
+        Ok(Place {
+            volume: "bench".into(),
+            root: self.root.clone(),
+            mode: self.mode,
+            guarded: Arc::default(),
+            beside: Arc::default(),
+            path,
+        })
     }
 }
 

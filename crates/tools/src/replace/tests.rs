@@ -13,7 +13,14 @@ fn a_link_leads_to_its_file_also_while_that_is_replaced() {
     let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
     let opened = Opened {
         dir,
-        place: Place { volume: "v".into(), root, mode: Mode::ReadWrite, guarded: Arc::default(), path: "link".into() },
+        place: Place {
+            volume: "v".into(),
+            root,
+            mode: Mode::ReadWrite,
+            guarded: Arc::default(),
+            beside: Arc::default(),
+            path: "link".into(),
+        },
     };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -37,7 +44,14 @@ fn what_others_changed_after_the_plan_is_not_overwritten() {
     std::fs::write(volume.path().join("a"), "somebody else's").expect("a file");
     let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));
     let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
-    let place = Place { volume: "v".into(), root, mode: Mode::ReadWrite, guarded: Arc::default(), path: "a".into() };
+    let place = Place {
+        volume: "v".into(),
+        root,
+        mode: Mode::ReadWrite,
+        guarded: Arc::default(),
+        beside: Arc::default(),
+        path: "a".into(),
+    };
     let opened = Opened { dir, place };
     for before in [None, Some(Digest::of(b"planned on"))] {
         let change = Change { path: "a".into(), before, content: b"ours".into(), said: String::new() };

@@ -18,7 +18,7 @@ use drawloom_contract::{
     definition::Definition,
     ids::{RunId, RunKey, Tenant, UserId},
     redact::Redactor,
-    tool::{Guarded, Mode, Place, Repeat, Step, Tool, ToolContext, ToolError, Volumes},
+    tool::{Guarded, Holder, Mode, Place, Repeat, Step, Tool, ToolContext, ToolError, Volumes},
 };
 use drawloom_net::guarded::{Dial, Resolve, Stream};
 use drawloom_process::Launcher;
@@ -40,7 +40,7 @@ struct Open {
 }
 
 impl Volumes for Open {
-    fn locate(&self, _: &Tenant, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+    fn locate(&self, _: Holder<'_>, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
         let path = Path::new(path);
         let inside = path.strip_prefix(&self.path).unwrap_or(path);
         let inside = if inside == Path::new(".") { Path::new("") } else { inside };
@@ -49,6 +49,7 @@ impl Volumes for Open {
             root: self.root.clone(),
             mode: self.mode,
             guarded: self.guarded.clone(),
+            beside: Arc::default(),
             path: inside.into(),
         })
     }

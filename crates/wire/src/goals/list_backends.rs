@@ -46,6 +46,9 @@ pub struct BackendInfo {
     /// Whether the program is logged in: `yes`, `no` or `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logged_in: Option<String>,
+    /// What can stand after `model:`, of the backend `model`: aliases, tiers, and models as PROVIDER/MODEL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// What is wrong with it, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

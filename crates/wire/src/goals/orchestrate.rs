@@ -21,8 +21,8 @@ pub struct Orchestrate {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 65_536), extend("x-aliases" = ["criteria"]))]
     pub success_criteria: String,
-    /// What executes all roles: `claude_code`, `codex`, `opencode`, `aider`, a CLI of the config, `agent:NAME`, `mock`, or
-    /// `auto` (default): the coding CLI that calls.
+    /// What executes all roles: `claude_code`, `codex`, `opencode`, `aider`, a CLI of the config, `model` or `model:NAME` (a model of the
+    /// config with Drawloom's own tools), `agent:NAME`, `mock`, or `auto` (default): the coding CLI that calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Who calls, for `auto`: the name of a coding CLI.
@@ -104,7 +104,7 @@ pub struct Orchestrate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32))]
     pub max_parallel: Option<u32>,
-    /// Timeout of one call of a coding CLI, in seconds.
+    /// Timeout of one call of a coding CLI or model, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: Option<u64>,

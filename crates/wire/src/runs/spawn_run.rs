@@ -268,6 +268,7 @@ impl Spawn {
         Start {
             user: None,
             agent: self.agent,
+            definition: None,
             segments: self.segments.unwrap_or_default(),
             input: None,
             tools: self.tools,

@@ -90,6 +90,7 @@ fn show(session: &Session, backends: &[BackendInfo]) {
         Column::new("available"),
         Column::new("logged in").optional(1),
         Column::new("version").shrinks_to(10).optional(2),
+        Column::new("models").shrinks_to(20).optional(3),
         Column::new("problem").shrinks_to(20),
     ];
     let row = |backend: &BackendInfo| {
@@ -100,6 +101,7 @@ fn show(session: &Session, backends: &[BackendInfo]) {
             Text::new(word).style(style),
             Text::new(backend.logged_in.as_deref().unwrap_or_default()),
             Text::new(backend.version.as_deref().unwrap_or_default()),
+            Text::new(backend.models.join(", ")),
             Text::new(backend.problem.as_deref().unwrap_or_default()),
         ]
     };

@@ -69,7 +69,8 @@ pub struct Run {
     /// Read the criteria from a file
     #[arg(long, value_name = "FILE", conflicts_with = "criteria")]
     criteria_file: Option<PathBuf>,
-    /// Backend of all roles: claude_code, codex, opencode, aider, agent:NAME, mock, or auto, with `:MODEL` behind it if you like
+    /// Backend of all roles: claude_code, codex, opencode, aider, model (a model of the config), agent:NAME, mock, or auto, with `:MODEL`
+    /// behind it if you like
     #[arg(long, value_name = "BACKEND")]
     backend: Option<String>,
     /// Backend of the planner, in place of --backend
@@ -147,7 +148,7 @@ pub struct Run {
     /// Maximum workers at the same time [default: 8]
     #[arg(long, value_name = "COUNT")]
     parallel: Option<u32>,
-    /// Timeout of one call of a coding CLI, in seconds
+    /// Timeout of one call of a coding CLI or model, in seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// Ask what must be known before planning; without a terminal the exit code is 3

@@ -29,7 +29,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("success_criteria", "How a reviewer knows that it is met. Proposed by a model if empty."),
     Parameter::takes(
         "backend",
-        "Who works: claude_code, codex, opencode, aider, agent:NAME, mock, or auto (default): you.",
+        "Who works: claude_code, codex, opencode, aider, model:NAME, agent:NAME, mock, or auto (default): you.",
     ),
     Parameter::takes("caller_agent", "Who you are, for auto: claude, codex, opencode or aider."),
     Parameter::takes("model", "The model of all roles."),
@@ -47,7 +47,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("max_seconds", "Maximum seconds in all."),
     Parameter::takes("max_agent_calls", "Maximum calls of all roles."),
     Parameter::takes("max_cost", "Maximum cost of all roles."),
-    Parameter::takes("timeout", "Timeout of one call of a coding CLI in seconds."),
+    Parameter::takes("timeout", "Timeout of one call of a coding CLI or model in seconds."),
     Parameter::takes("ask", "Ask what must be known before planning; then the status is needs_input."),
     Parameter::takes("detach", "Return at once (default true); false waits for the result."),
 ];

@@ -1,5 +1,7 @@
 //! Skills and volumes that are defined at runtime.
 
+use drawloom_contract::{ids::RunId, tool::Holder};
+
 use super::*;
 
 #[tokio::test]
@@ -73,18 +75,19 @@ async fn a_volume_stays_inside_the_folder_that_the_operator_allows() {
     let source = json!({ "tools": [], "volumes": ["mine"] });
     definitions.create(create("user", source), &by(&ann, None)).await.expect("volumes of runtime are granted");
     let user = agent(&definitions, "user").expect("made");
-    let here = Tenant::default_tenant();
-    let place = definitions.layers().locate(&here, &user, Some("mine"), "x").expect("a place");
+    let (here, there) = (Tenant::default_tenant(), tenant("other"));
+    let of = |tenant| Holder { tenant, root: RunId::from_bytes([0; 16]), definition: &user };
+    let place = definitions.layers().locate(of(&here), Some("mine"), "x").expect("a place");
     assert_eq!((place.mode, place.volume.as_str()), (Mode::ReadWrite, "mine"));
-    assert!(definitions.layers().locate(&tenant("other"), &user, Some("mine"), "x").is_err(), "of another tenant");
+    assert!(definitions.layers().locate(of(&there), Some("mine"), "x").is_err(), "of another tenant");
     // The operator makes the folder read-only.
     fixture.config.volumes_under = vec![parent(None)];
     let narrowed = fixture.start().await;
-    let place = narrowed.layers().locate(&here, &user, Some("mine"), "x").expect("a place");
+    let place = narrowed.layers().locate(of(&here), Some("mine"), "x").expect("a place");
     assert_eq!(place.mode, Mode::ReadOnly);
     let gone = Retire { kind: DefinitionKind::Volume, ..retire("mine", None) };
     narrowed.retire(gone, &by(&ann, None)).await.expect("retired");
-    assert!(narrowed.layers().locate(&here, &user, Some("mine"), "x").is_err());
+    assert!(narrowed.layers().locate(of(&here), Some("mine"), "x").is_err());
     assert!(std::path::Path::new(&fixture.path("under/a/b")).is_dir(), "no file is deleted");
 }
 
