@@ -60,13 +60,26 @@ pub(super) fn left(marker: &str, server: Option<u32>) -> Vec<String> {
     all(marker).into_iter().filter(is_left).map(|(pid, process)| format!("{pid} {}", process.command)).collect()
 }
 
-/// Waits until no process with the marker is left: the server is dead, and its launchers end what it started.
+/// Launchers with an open file below the directory that the marker names: their environment is empty, but they hold the lock of their
+/// command.
+fn launchers(marker: &str) -> Vec<String> {
+    let directory = marker.split_once('=').map_or(marker, |(_, directory)| directory);
+    let holds = |pid: &u32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|path| path.starts_with(directory))
+    };
+    let is_launcher = |(pid, process): &(u32, Process)| process.command.contains(drawloom::LAUNCHER) && holds(pid);
+    all(marker).into_iter().filter(is_launcher).map(|(pid, process)| format!("{pid} {}", process.command)).collect()
+}
+
+/// Waits until no process is left: the server is dead, and its launchers end what it started.
 pub(super) fn until_none(marker: &str) -> Result<(), String> {
+    let all_left = || [left(marker, None), launchers(marker)].concat();
     for _ in 0..PATIENCE {
-        if left(marker, None).is_empty() {
+        if all_left().is_empty() {
             return Ok(());
         }
         pass(10);
     }
-    Err(format!("processes outlive their server: {:?}", left(marker, None)))
+    Err(format!("processes outlive their server: {:?}", all_left()))
 }
