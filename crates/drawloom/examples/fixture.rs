@@ -1,7 +1,13 @@
 //! A server like the shipped one, with fixtures and faults for the durability tests. `DRAWLOOM_FIXTURE` holds what it is
 //! to do, as JSON; the arguments are a config file and a data directory.
 
-use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::Write as _,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicUsize},
+};
 
 use drawloom::{Extra, Parts, StoreSeams, Surface, config, data_dir::DataDir, start};
 use drawloom_contract::{executor::Executor, time::Timestamp, tool::Tool};
@@ -56,7 +62,8 @@ async fn serve() -> anyhow::Result<()> {
     let (Some(config), Some(directory)) = (arguments.next(), arguments.next()) else {
         anyhow::bail!("usage: fixture CONFIG DATA_DIR");
     };
-    let killer = Arc::new(Killer { point: fixture.kill, log: fixture.points, names: Arc::new(Names::default()) });
+    let names = Arc::new(Names::default());
+    let killer = Arc::new(Killer { point: fixture.kill, log: fixture.points, names, passed: AtomicUsize::new(0) });
     let ledger: Arc<dyn Tool> = Arc::new(Ledger { file: fixture.ledger });
     let loaded = config::load_files(&[config])?;
     let lock = DataDir::new(directory).lock("fixture")?;

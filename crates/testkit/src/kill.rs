@@ -2,7 +2,13 @@
 
 mod store;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 use drawloom_contract::{
@@ -18,23 +24,27 @@ pub use store::{KillLog, KillValues};
 
 /// Passes points, and kills the process at one of them.
 pub struct Killer {
-    /// Where to die; nowhere, when absent. With `*` at its end, at the first point that begins so.
+    /// Where to die; nowhere, when absent. With `*` at its end, at the first point that begins so. `@7` is the seventh point that
+    /// is passed, whatever its name: the points of runs that work at the same time come in any order.
     pub point: Option<String>,
     /// Where to write down every point that is passed.
     pub log: Option<PathBuf>,
     /// The names of runs.
     pub names: Arc<Names>,
+    /// How many points were passed.
+    pub passed: AtomicUsize,
 }
 
 impl Killer {
     /// Passes a point, or dies there.
     pub fn pass(&self, point: &str) {
+        let number = self.passed.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(log) = &self.log {
             mark(log, point);
         }
         let here = self.point.as_deref().is_some_and(|wanted| match wanted.strip_suffix('*') {
             Some(beginning) => point.starts_with(beginning),
-            None => point == wanted,
+            None => point == wanted || wanted.strip_prefix('@') == Some(number.to_string().as_str()),
         });
         if here {
             die();

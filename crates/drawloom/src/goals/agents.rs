@@ -53,7 +53,8 @@ fn definition(name: AgentName, executor: &str, provider: &str, spawns: &[&str]) 
         volume_modes: None,
         max_iterations: 1,
         max_tokens: None,
-        retry_attempts: 2,
+        // The goal itself tries again: so each try is told, counted in its budget, and made as often as `retries` says.
+        retry_attempts: 0,
         run_timeout_ms: None,
         budget_tokens: None,
         budget_cost: None,

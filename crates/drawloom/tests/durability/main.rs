@@ -12,6 +12,7 @@ mod doubt;
 mod evaluations;
 mod fallback;
 mod fanout;
+mod goal;
 mod golden;
 mod http;
 mod joining;

@@ -16,6 +16,8 @@ use tempfile::TempDir;
 pub(crate) struct Case {
     pub(crate) directory: TempDir,
     config: PathBuf,
+    /// Further variables of its servers.
+    pub(crate) environment: Vec<(&'static str, String)>,
 }
 
 impl Case {
@@ -26,7 +28,7 @@ impl Case {
         let path = directory.path().join("drawloom.yaml");
         let files = directory.path().join("files");
         std::fs::write(&path, config.replace("FILES", &files.display().to_string())).expect("a file");
-        Self { directory, config: path }
+        Self { directory, config: path, environment: Vec::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -62,6 +64,7 @@ impl Case {
             .arg(self.path("data"))
             .env("DRAWLOOM_FIXTURE", fixture.to_string())
             .env_remove("DRAWLOOM_TOKEN")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -144,25 +144,3 @@ fn agentloop_mcp_serves_the_tools_of_goals_without_a_project() {
     let answer = host.next();
     assert!(answer["result"]["structuredContent"].to_string().contains("goal_complete"), "{answer}");
 }
-
-#[test]
-fn a_host_that_waits_for_a_goal_is_told_which_workers_are_at_work() {
-    let home = Home::new();
-    let mut host = Host::start(home.command(&["mcp", "--toolsets", "goal"]));
-    let roles = json!({ "planner": "mock", "worker": "agent:echo", "reviewer": "mock" });
-    // The model of the agent takes its time for a prompt with this word.
-    let ask = json!({ "goal": "Take it slow", "success_criteria": "Done.", "roles": roles, "detach": false });
-    let mut meta = stateless();
-    meta["progressToken"] = "waits".into();
-    host.request(1, "tools/call", json!({ "name": "orchestrate", "arguments": ask, "_meta": meta }));
-    let told = loop {
-        let message = host.next();
-        assert_eq!(message["method"], "notifications/progress", "{message}");
-        if message["params"]["message"].as_str().is_some_and(|text| text.contains("at work")) {
-            break message;
-        }
-    };
-    let text = told["params"]["message"].as_str().expect("a text");
-    assert!(text.ends_with("iteration 1 of 4, execute: 3 workers at work (s1, s2, s3)"), "{text}");
-    assert!(told["params"]["progress"].as_f64() > Some(3.0), "it grows with the events: {told}");
-}

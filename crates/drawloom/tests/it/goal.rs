@@ -9,6 +9,7 @@ mod surfaces;
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -77,20 +78,58 @@ impl Project {
         self.git(&["commit", "-q", "-m", message]);
     }
 
+    /// A command in the repository, with the config of this project.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let config = self.home.path().join("drawloom.yaml");
+        let mut command = self.home.command(&["--config", config.to_str().expect("text")]);
+        command.args(arguments).current_dir(self.repository());
+        command
+    }
+
+    /// The same, run to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.home.finish(&mut self.command(arguments))
+    }
+
     /// `drawloom goal run` of this goal in the repository, with more arguments.
     pub(crate) fn goal(&self, goal: &str, more: &[&str]) -> Ran {
-        let config = self.home.path().join("drawloom.yaml");
-        let mut arguments =
-            vec!["--config", config.to_str().expect("text"), "goal", "run", goal, "--backend", "script"];
-        arguments.extend(more);
-        let mut command = self.home.command(&arguments);
-        self.home.finish(command.current_dir(self.repository()))
+        self.run(&[&["goal", "run", goal, "--backend", "script"], more].concat())
     }
 
     /// The result of a goal, with its criteria given.
     pub(crate) fn result(&self, goal: &str, more: &[&str]) -> Value {
         let all: Vec<&str> = ["--criteria", "It is done.", "--json"].iter().chain(more).copied().collect();
         self.goal(goal, &all).json()
+    }
+
+    /// The events of a goal.
+    pub(crate) fn events(&self, run: &str) -> Vec<Value> {
+        let tailed = self.run(&["goal", "tail", run, "--no-follow", "--json"]).exits(0);
+        tailed.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Changes the config.
+    pub(crate) fn configure(&self, change: impl FnOnce(String) -> String) {
+        let config = fs::read_to_string(self.home.path().join("drawloom.yaml")).expect("a config");
+        self.home.write("drawloom.yaml", &change(config));
+    }
+
+    /// Adds a CLI of this name that is a script. In its text, `STATE` is a directory that it can write to, which is returned, and
+    /// `CLI` the usual script.
+    pub(crate) fn add_cli(&self, name: &str, text: &str) -> PathBuf {
+        let (file, state) = (self.home.path().join(format!("{name}.sh")), self.home.path().join(name));
+        let usual = self.home.path().join("cli.sh");
+        fs::create_dir(&state).expect("a directory");
+        let text = text.replace("STATE", &state.display().to_string()).replace("CLI", &usual.display().to_string());
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+        let (file, state_path, usual) = (file.display(), state.display(), usual.display());
+        self.configure(|config| {
+            format!(
+                "{config}  {name}: {{ command: [\"{file}\"], readable_paths: [\"{file}\", \"{usual}\"], writable_paths: [\"{state_path}\"] }}\n"
+            )
+        });
+        state
     }
 
     /// All that a goal must not change: files of the checkout, and of `.git` everything but objects and the goal's refs.

@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use crate::support::{Home, Ran};
 
 /// Every client that has a config file.
-const CLIENTS: [&str; 9] = ["claude", "codex", "opencode", "cursor", "vscode", "gemini", "zed", "windsurf", "cline"];
+pub(crate) const CLIENTS: [&str; 9] =
+    ["claude", "codex", "opencode", "cursor", "vscode", "gemini", "zed", "windsurf", "cline"];
 
-fn install(home: &Home, arguments: &[&str]) -> Ran {
+pub(crate) fn install(home: &Home, arguments: &[&str]) -> Ran {
     let mut command = home.command(&["mcp", "install"]);
     // Nothing of this machine is found by its program, and this one only by its path.
     command.args(arguments).env("PATH", "/nowhere").env_remove("CODEX_HOME").env_remove("DRAWLOOM_DATA_DIR");

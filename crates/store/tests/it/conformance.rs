@@ -52,7 +52,8 @@ mod kill_journal {
 
     async fn open() -> Box<TestStore> {
         Box::new(wrapped(|inner| {
-            let killer = Killer { point: Some("never".into()), log: None, names: Arc::default() };
+            let killer =
+                Killer { point: Some("never".into()), log: None, names: Arc::default(), passed: Default::default() };
             Arc::new(KillJournal { inner, killer: Arc::new(killer) })
         }))
     }

@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::Project;
+use super::{
+    Project,
+    kills::{number, say, server},
+};
 
 /// A goal of one worker with this work.
 fn work(text: &str) -> String {
@@ -128,6 +131,32 @@ fn a_worker_that_leaves_a_writer_behind_changes_nothing_after_its_end() {
         .filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path.starts_with(project.home.path())))
         .count();
     assert_eq!(mine, 0, "it was ended with its worker");
+}
+
+/// `./prove goal` has it print a gigabyte.
+#[test]
+fn a_worker_that_prints_a_gigabyte_fills_neither_the_disk_nor_the_memory() {
+    let project = Project::new();
+    let bytes = number("PROVE_BYTES", 200_000_000);
+    let text =
+        format!("yes 'a line that says nothing and is printed again and again' | head -c {bytes}; echo x > new.txt");
+    let result = harmless(&project, &text, &["--verify", "test -f new.txt"]);
+    assert_eq!(result["status"], "completed", "{result:#}");
+    let folder =
+        result["run_dir"].as_str().expect("a folder").replace("<home>", &project.home.path().display().to_string());
+    let files = fs::read_dir(format!("{folder}/workers")).expect("a folder").flatten();
+    let kept: u64 = files.map(|file| file.metadata().expect("a file").len()).sum();
+    assert!((1_000_000..10_000_000).contains(&kept), "{kept} bytes were kept");
+    let stored = fs::metadata(project.home.data().join("drawloom.db")).map_or(0, |file| file.len());
+    assert!(stored < 50_000_000, "the store has {stored} bytes");
+    let server = server(&project).expect("a server");
+    let status = fs::read_to_string(format!("/proc/{server}/status")).expect("it runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(peak < 200_000, "the server had {peak} KiB");
+    say(&format!(
+        "a worker that prints {bytes} bytes: {kept} bytes are kept, the server had at most {peak} KiB of memory"
+    ));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #   WORK id: a command that the worker of this subgoal runs in its directory; WORK id again: in a second try
 #   SAY role: what a role answers in place of its usual answer
 prompt=$(cat)
+export ARGUMENTS="$*"
 line() { printf '%s\n' "$prompt" | sed -n "s/^$1: //p"; }
 say=''
 case "$prompt" in

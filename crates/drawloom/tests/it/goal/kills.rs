@@ -1,8 +1,9 @@
-//! The server, and with it launchers and workers, killed again and again in the middle of a goal: the end is the same.
+//! The server of the shipped binary, killed again and again at random in the middle of a goal: the end is the same. Kills at every
+//! record, also of launchers and workers, are in `durability/goal.rs`.
 
 use std::{fs, process::Command, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Project;
 
@@ -27,12 +28,12 @@ impl Pauses {
     }
 }
 
-fn number(name: &str, usual: u64) -> u64 {
+pub(super) fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 /// The id of the server's process, if one is announced.
-fn server(project: &Project) -> Option<u32> {
+pub(super) fn server(project: &Project) -> Option<u32> {
     let announced = fs::read_to_string(project.home.data().join("server.json")).ok()?;
     let announced: Value = serde_json::from_str(&announced).ok()?;
     announced["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
@@ -64,32 +65,13 @@ fn a_goal_that_is_killed_again_and_again_ends_with_the_same_tree_and_no_process_
     while killed < kills {
         goals += 1;
         let project = Project::new();
-        let config = fs::read_to_string(project.home.path().join("drawloom.yaml")).expect("a config");
-        project.home.write(
-            "drawloom.yaml",
-            &config.replace("time_limit_seconds: 60", &format!("time_limit_seconds: 60, env: [{MARKER}]")),
-        );
+        project.configure(|config| {
+            config.replace("time_limit_seconds: 60", &format!("time_limit_seconds: 60, env: [{MARKER}]"))
+        });
         let marker = project.home.path().display().to_string();
-        let file = project.home.path().join("drawloom.yaml").display().to_string();
-        let drawloom = |arguments: &[&str]| {
-            let all: Vec<&str> = ["--config", &file].iter().chain(arguments).copied().collect();
-            let mut command = project.home.command(&all);
-            command.current_dir(project.repository()).env(MARKER, &marker);
-            project.home.finish(&mut command)
-        };
-        let started = drawloom(&[
-            "goal",
-            "run",
-            GOAL,
-            "--backend",
-            "script",
-            "--criteria",
-            "x",
-            "--verify",
-            "cmp a.txt c.txt",
-            "--detach",
-            "--json",
-        ]);
+        let drawloom = |arguments: &[&str]| project.home.finish(project.command(arguments).env(MARKER, &marker));
+        let run = ["goal", "run", GOAL, "--backend", "script", "--criteria", "x"];
+        let started = drawloom(&[&run[..], &["--verify", "cmp a.txt c.txt", "--detach", "--json"]].concat());
         let run = started.exits(0).json()["run_id"].as_str().expect("an id").to_owned();
         let mut result = Value::Null;
         for _ in 0..40 {
@@ -125,7 +107,15 @@ fn a_goal_that_is_killed_again_and_again_ends_with_the_same_tree_and_no_process_
         drawloom(&["stop"]);
         assert_eq!(marked(&project), 0, "no process is left");
     }
-    assert_eq!(json!(killed >= kills && goals > 0), json!(true));
+    say(&format!(
+        "{goals} goals of the shipped binary, their server killed {killed} times at random: the same tree each time"
+    ));
+}
+
+/// A line of the result: `./prove` writes it down.
+pub(super) fn say(text: &str) {
+    use std::io::Write as _;
+    writeln!(std::io::stderr(), "prove: {text}").expect("stderr");
 }
 
 /// A pause that is part of what is tested: it is not a wait for an event.

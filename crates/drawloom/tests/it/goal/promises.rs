@@ -1,166 +1,28 @@
-//! Promises of the reference that other tests do not show, each in a test that names it. `docs/goal-loop.md` lists all of them with
-//! the test that shows each.
+//! The promises of the reference, P1 to P27, each in a test that names it. `docs/goal-loop.md` lists them, each with its test.
 
-use std::fs;
+mod iterations;
+mod surfaces;
+mod workers;
 
-use serde_json::{Value, json};
+use std::{fs, path::Path};
 
 use super::{Project, TWO};
 
-fn events(project: &Project, run: &str) -> Vec<Value> {
-    let tailed = project.home.run(&["goal", "tail", run, "--no-follow", "--json"]).exits(0);
-    tailed.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
 #[test]
-fn p1_control_flow_is_code_and_role_prompts_are_files_that_a_project_replaces() {
-    let project = Project::new();
-    let config = fs::read_to_string(project.home.path().join("drawloom.yaml")).expect("a config");
-    project.home.write("drawloom.yaml", &format!("{config}goals: {{ prompts: prompts }}\n"));
-    fs::create_dir(project.home.path().join("prompts")).expect("a directory");
-    // The script knows its role by the usual words; with others it answers as for criteria, which is not JSON.
-    project.home.write("prompts/reviewer.md", "Say whether it is good.");
-    let result = project.result(TWO, &[]);
-    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("bad_answer")), "{result:#}");
-}
-
-#[test]
-fn p13_every_iteration_leaves_commits_on_the_branch_also_when_a_later_one_fails() {
-    let project = Project::new();
-    let goal = format!(
-        "{TWO}PLAN2: nonsense\nSAY reviewer: {{\"quality_ok\":false,\"consistency_ok\":true,\"goal_aligned\":true,\"goal_complete\":false}}\n"
-    );
-    let result = project.result(&goal, &[]);
-    assert_eq!((&result["status"], &result["iterations"]), (&json!("failed"), &json!(2)), "{result:#}");
-    let branch = result["worktree"]["branch"].as_str().expect("a branch");
-    assert_eq!(project.git(&["show", &format!("{branch}:alpha.txt")]), "alpha");
-    assert_eq!(result["worktree"]["checkpoints"].as_array().map(Vec::len), Some(2), "{result:#}");
-    assert_eq!(result["history"].as_array().map(Vec::len), Some(2));
-}
-
-#[test]
-fn p14_and_p16_a_worker_that_fails_is_tried_again_in_its_directory_and_told_why() {
-    let project = Project::new();
-    let goal = "Write.\nPLAN: [\"write\"]\nWORK s1: echo half > half.txt; echo broken >&2; exit 3\nWORK s1 again: cat half.txt > whole.txt\n";
-    let result = project.result(goal, &["--verify", "grep -q half whole.txt"]);
-    assert_eq!(
-        (&result["status"], &result["history"][0]["results"][0]["attempts"]),
-        (&json!("completed"), &json!(2)),
-        "{result:#}"
-    );
-    let run = result["run_id"].as_str().expect("an id");
-    let failed = events(&project, run).into_iter().find(|event| event["kind"] == "subagent_failed").expect("an event");
-    assert!(failed["data"]["error"].as_str().is_some_and(|text| text.contains("broken")), "{failed}");
-}
-
-#[test]
-fn p15_a_template_has_its_prompt_on_stdin_and_no_placeholder_in_a_goal_is_expanded() {
-    let project = Project::new();
-    let goal = "Write {system} and {prompt}.\nPLAN: [\"write\"]\nWORK s1: echo '{system} {combined}' > braces.txt\n";
-    let result = project.result(goal, &["--verify", "grep -qF '{system} {combined}' braces.txt"]);
-    assert_eq!(result["status"], "completed", "{result:#}");
-}
-
-#[test]
-fn p21_the_raw_output_of_every_call_of_every_role_is_kept() {
-    let project = Project::new();
-    let result = project.result(TWO, &[]);
-    let folder =
-        result["run_dir"].as_str().expect("a folder").replace("<home>", &project.home.path().display().to_string());
-    let mut names: Vec<String> = fs::read_dir(format!("{folder}/workers"))
-        .expect("a folder")
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.ends_with(".out"))
-        .collect();
-    names.sort();
-    assert_eq!(names, ["i01-a1-001-alpha.out", "i01-a1-002-beta.out", "i01-decomposer-a1.out", "i01-reviewer-a1.out"]);
-}
-
-#[test]
-fn p24_the_goal_comes_from_a_file_or_stdin_and_errors_exit_with_2() {
-    let project = Project::new();
-    project.home.write("goal.md", TWO);
-    let file = project.home.path().join("goal.md");
-    let config = project.home.path().join("drawloom.yaml");
-    let arguments = [
-        "--config",
-        config.to_str().expect("text"),
-        "goal",
-        "run",
-        "--goal-file",
-        file.to_str().expect("text"),
-        "--backend",
-        "script",
-        "--criteria",
-        "x",
-        "--no-cwd",
-        "--json",
-    ];
-    assert_eq!(project.home.run(&arguments).exits(0).json()["completed"], true);
-    let arguments = [
-        "--config",
-        config.to_str().expect("text"),
-        "goal",
-        "run",
-        "-",
-        "--backend",
-        "script",
-        "--criteria",
-        "x",
-        "--no-cwd",
-        "--json",
-    ];
-    assert_eq!(project.home.run_with_input(&arguments, TWO).exits(0).json()["completed"], true);
-    let arguments = [
-        "--config",
-        config.to_str().expect("text"),
-        "goal",
-        "run",
-        TWO,
-        "--backend",
-        "claude_code",
-        "--criteria",
-        "x",
-        "--no-cwd",
-        "--json",
-    ];
-    let mut missing = project.home.command(&arguments);
-    let missing = project.home.finish(missing.env("PATH", "/usr/bin:/bin")).exits(2).json();
-    assert_eq!(missing["error"]["code"], "not_installed", "the cause is named: {missing:#}");
-}
-
-#[test]
-fn p26_budgets_are_checked_before_every_call() {
-    let project = Project::new();
-    let result = project.result(TWO, &["--max-agent-calls", "2", "--no-cwd"]);
-    assert_eq!((&result["status"], &result["agent_calls"]), (&json!("stopped"), &json!(2)), "{result:#}");
-    assert_eq!(result["stop_reason"], "max_agent_calls (2) reached");
-    let slow = "Wait.\nPLAN: [\"wait\"]\nWORK s1: sleep 100\n";
-    let result = project.result(slow, &["--max-seconds", "3", "--retries", "0", "--no-cwd"]);
-    assert_eq!(result["status"], "stopped", "a deadline ends what runs: {result:#}");
-}
-
-#[test]
-fn p27_a_prompt_of_300_kilobytes_reaches_every_role() {
-    let project = Project::new();
-    let goal = format!("{TWO}{}\n", "a long line of background. ".repeat(9_000));
-    project.home.write("long.md", &goal);
-    let file = project.home.path().join("long.md");
-    let config = project.home.path().join("drawloom.yaml");
-    let arguments = [
-        "--config",
-        config.to_str().expect("text"),
-        "goal",
-        "run",
-        "--goal-file",
-        file.to_str().expect("text"),
-        "--backend",
-        "script",
-        "--criteria",
-        "x",
-        "--no-cwd",
-        "--json",
-    ];
-    assert_eq!(project.home.run(&arguments).exits(0).json()["completed"], true);
+fn every_promise_in_the_documentation_names_its_test() {
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_to_string(crate_root.join("../../docs/goal-loop.md")).expect("the documentation");
+    for number in 1..=27 {
+        let row = docs.lines().find(|line| line.starts_with(&format!("| P{number} |")));
+        let row = row.unwrap_or_else(|| panic!("P{number} has no row in docs/goal-loop.md"));
+        let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().expect("a cell");
+        let names = shown_by.split('`').filter_map(|word| word.strip_prefix("goal::promises::"));
+        let found = names.filter_map(|name| name.split_once("::")).any(|(module, test)| {
+            let file = crate_root.join(format!("tests/it/goal/promises/{module}.rs"));
+            let source = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let is_there = ["fn", "async fn"].iter().any(|word| source.contains(&format!("\n{word} {test}(")));
+            test.starts_with(&format!("p{number}_")) && is_there
+        });
+        assert!(found, "P{number} names no test `goal::promises::…::p{number}_…` that exists: {shown_by}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Goals on their surfaces: exit codes, questions, the folder, detached goals, signals.
+//! Goals on their surfaces: exit codes, signals, servers without a token. Promises about surfaces are in `promises`.
 
 use std::{
     fs,
@@ -9,21 +9,6 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{Project, TWO};
-use crate::support::Home;
-
-#[test]
-fn the_demo_needs_no_config_and_no_key() {
-    let home = Home::new();
-    fs::remove_file(home.path().join("drawloom.yaml")).expect("it was there");
-    let ran = home.run(&["goal", "demo"]).exits(0);
-    assert!(ran.stdout.contains("Completed s3") && ran.stderr.contains("iteration 2 of 4"), "{ran:#?}");
-    assert!(ran.stderr.contains("review: rejected") && ran.stderr.contains("review: accepted"), "{ran:#?}");
-    let result = home.run(&["goal", "demo", "--json"]).exits(0).json();
-    assert_eq!(
-        (&result["completed"], &result["iterations"], &result["agent_calls"]),
-        (&json!(true), &json!(2), &json!(10))
-    );
-}
 
 #[test]
 fn exit_codes_tell_completed_stopped_error_and_needs_input_apart() {
@@ -55,80 +40,13 @@ fn one_json_document_is_on_stdout_and_progress_is_on_stderr() {
 }
 
 #[test]
-fn questions_have_a_token_that_is_stored_and_valid_once() {
-    let project = Project::new();
-    let goal = format!("{TWO}SAY clarifier: [\"Which colour?\"]\n");
-    let asked = project.goal(&goal, &["--ask", "--criteria", "x", "--json"]).exits(3).json();
-    let token = asked["token"].as_str().expect("a token").to_owned();
-    assert_eq!(asked["questions"], json!(["Which colour?"]));
-    let bad = project.home.run(&["goal", "resume", "ask_00", "--answer", "x", "--json"]);
-    assert_eq!((bad.code, &bad.json()["error"]["code"]), (2, &json!("unknown_token")), "{bad:#?}");
-    let done = project.home.run(&["goal", "resume", &token, "--answer", "blue", "--json"]).exits(0).json();
-    assert_eq!((&done["run_id"], &done["completed"]), (&asked["run_id"], &json!(true)), "the same run went on");
-    let again = project.home.run(&["goal", "resume", &token, "--answer", "red", "--json"]);
-    assert_eq!((again.code, &again.json()["error"]["code"]), (2, &json!("unknown_token")), "{again:#?}");
-    let answered = project.goal(&goal, &["--answer", "blue", "--criteria", "x", "--json"]).exits(0).json();
-    assert_eq!(answered["completed"], true, "an answer that is given beforehand is used");
-}
-
-#[test]
-fn a_detached_goal_is_tailed_listed_and_has_a_folder_outside_of_the_repository() {
-    let project = Project::new();
-    let started = project.goal(TWO, &["--criteria", "x", "--detach", "--json"]).exits(0).json();
-    assert!(["running", "completed"].contains(&started["status"].as_str().expect("a word")), "{started}");
-    let run = started["run_id"].as_str().expect("an id");
-    let result = project.home.run(&["goal", "result", run, "--wait", "--json"]).exits(0).json();
-    assert_eq!(result["completed"], true);
-    let tailed = project.home.run(&["goal", "tail", run, "--json"]).exits(0);
-    let events: Vec<Value> = tailed.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let numbers: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().expect("a number")).collect();
-    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
-    assert_eq!(events.last().expect("an end")["kind"], "run_finished");
-    let listed = project.home.run(&["goal", "list", "--json"]).exits(0).json();
-    assert_eq!((&listed["runs"][0]["run_id"], &listed["runs"][0]["phase"]), (&json!(run), &json!("done")));
-    let folder = started["run_dir"].as_str().expect("a folder");
-    assert!(!folder.contains("repository"), "{folder}");
-    // The folder is written beside the goal's end.
-    let status = project.home.run(&["goal", "status", run, "--json"]).exits(0).json();
-    assert_eq!((&status["running"], &status["events"]), (&json!(false), &json!(events.len())));
-    let folder = folder.replace("<home>", &project.home.path().display().to_string());
-    project.home.run(&["stop"]);
-    let read =
-        |name: &str| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_else(|error| panic!("{name}: {error}"));
-    assert_eq!(read("events.jsonl").lines().count(), events.len());
-    let status: Value = serde_json::from_str(&read("status.json")).expect("JSON");
-    assert_eq!((&status["running"], &status["phase"]), (&json!(false), &json!("done")));
-    let result: Value = serde_json::from_str(&read("result.json")).expect("JSON");
-    assert_eq!(result["completed"], true);
-    assert!(read("workers/i01-a1-001-alpha.out").contains("done with alpha"));
-}
-
-#[test]
 fn a_signal_stops_the_goal_writes_its_result_and_leaves_no_process() {
     for (signal, code) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)] {
         let project = Project::new();
         let goal = "Wait.\nPLAN: [\"wait\"]\nWORK s1: echo begun > begun.txt; sleep 1000\n";
-        let config = project.home.path().join("drawloom.yaml");
-        let arguments = [
-            "--config",
-            config.to_str().expect("text"),
-            "goal",
-            "run",
-            goal,
-            "--backend",
-            "script",
-            "--criteria",
-            "x",
-            "--json",
-            "--progress",
-        ];
-        let mut command = project.home.command(&arguments);
-        let mut child = command
-            .current_dir(project.repository())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let arguments = ["goal", "run", goal, "--backend", "script", "--criteria", "x", "--json", "--progress"];
+        let mut command = project.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let run = until_worker(&project);
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).expect("it runs");
         let mut out = String::new();
@@ -170,10 +88,7 @@ fn until_worker(project: &Project) -> String {
 #[test]
 fn a_server_without_a_token_runs_no_programs_for_goals() {
     let project = Project::new();
-    let config = project.home.path().join("drawloom.yaml");
-    let command =
-        project.home.command(&["--config", config.to_str().expect("text"), "serve", "--json", "--log", "warn"]);
-    let server = project.home.serve_with(command);
+    let server = project.home.serve_with(project.command(&["serve", "--json", "--log", "warn"]));
     let url = server.url.clone();
     let ask = |body: Value| {
         project.home.run_with_input(&["--url", &url, "call", "orchestrate", "--input", "-"], &body.to_string())
