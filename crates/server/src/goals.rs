@@ -13,7 +13,8 @@ use drawloom_contract::{
 };
 use drawloom_goal::{Asked, BUDGET_LIMITED, GoalInput, PLAN_DECLINED, Questions, STAGNATED, Story};
 use drawloom_wire::goals::{
-    BackendList, Diagnosis, Doctor, GoalLanded, GoalResult, GoalStatus, ListBackends, Orchestrate, OrchestrateLand,
+    BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalResult, GoalStatus, ListBackends, Orchestrate,
+    OrchestrateLand,
 };
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -37,6 +38,10 @@ pub trait GoalHost: Send + Sync {
 
     /// The folder of a goal.
     fn folder(&self, run: RunId) -> PathBuf;
+
+    /// What workers left of a goal that was cut off, as commits. Waits until its processes are over and the commits are made; a
+    /// repeated call answers the same.
+    async fn left(&self, key: &RunKey) -> Result<Vec<GoalLeft>, Failure>;
 
     async fn backends(&self, request: &ListBackends) -> BackendList;
 
@@ -147,11 +152,11 @@ impl Goals {
 
     /// Reads a goal and says what came of it.
     pub(crate) async fn result_of(&self, app: &App, caller: &Caller, run: RunId) -> Result<GoalResult, Failure> {
-        self.result(&self.read(app, caller, run).await?)
+        self.result(&self.read(app, caller, run).await?).await
     }
 
     /// What came of a goal, or where it stands.
-    pub(crate) fn result(&self, read: &Read) -> Result<GoalResult, Failure> {
+    pub(crate) async fn result(&self, read: &Read) -> Result<GoalResult, Failure> {
         let folder = self.host.folder(read.view.run);
         let mut value = read.story.result();
         let ended = read.view.status.is_terminal();
@@ -181,6 +186,15 @@ impl Goals {
             value["plan"] = asked.plan.clone().unwrap_or_default();
             value["token"] = asked.token.clone().into();
             value["success_criteria"] = asked.success_criteria.clone().into();
+        }
+        if read.story.is_cut_off() {
+            match self.host.left(&key(&read.view)).await {
+                Ok(left) => value["worktree"]["left"] = serde_json::to_value(left).unwrap_or_default(),
+                Err(failure) => {
+                    let warning = format!("what its workers left is not kept as commits yet: {}", failure.message);
+                    value["warnings"].as_array_mut().map(|warnings| warnings.push(warning.into()));
+                }
+            }
         }
         if !ended {
             for name in ["completed", "final_output"] {

@@ -11,7 +11,7 @@ use drawloom_clis::{Cli, CliExecutor, Login, Mode};
 use drawloom_contract::{
     caller::{Caller, Proof},
     failure::{Explain as _, Failure, FailureKind},
-    ids::RunId,
+    ids::{RunId, RunKey},
 };
 use drawloom_goal::{
     Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story, VerifyCommand,
@@ -19,8 +19,8 @@ use drawloom_goal::{
 };
 use drawloom_server::{GoalHost, Worktrees};
 use drawloom_wire::goals::{
-    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, ListBackends, Orchestrate,
-    OrchestrateLand,
+    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, GoalLeft, ListBackends,
+    Orchestrate, OrchestrateLand,
 };
 
 use crate::{
@@ -255,12 +255,17 @@ impl GoalHost for Host {
         })
     }
 
-    fn started(&self, key: drawloom_contract::ids::RunKey) {
+    fn started(&self, key: RunKey) {
         self.folders.follow(key);
     }
 
     fn folder(&self, run: RunId) -> PathBuf {
         self.folders.of(run)
+    }
+
+    async fn left(&self, key: &RunKey) -> Result<Vec<GoalLeft>, Failure> {
+        let left = self.folders.left(key).await;
+        left.map_err(|problem| Failure::new(FailureKind::Unavailable, "not_kept_yet", problem))
     }
 
     async fn backends(&self, request: &ListBackends) -> BackendList {

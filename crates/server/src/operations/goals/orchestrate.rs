@@ -96,7 +96,7 @@ pub(super) async fn answer(
 ) -> Result<Answer<GoalResult>, Failure> {
     if detach {
         let read = call.app.goals.read(call.app, call.caller, started.view.run).await?;
-        return Ok(Answer::Value(call.app.goals.result(&read)?));
+        return Ok(Answer::Value(call.app.goals.result(&read).await?));
     }
     let how = How { result_bytes: call.result_bytes, ..How::default() };
     Ok(Answer::Handle(Handle::of_goal(call.caller.clone(), started, how)))
