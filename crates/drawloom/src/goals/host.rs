@@ -119,6 +119,7 @@ impl Host {
                 ("verify_commands", !request.verify_commands.is_empty() || request.playwright),
                 ("skip_permissions", request.skip_permissions),
                 ("base", request.base.is_some()),
+                ("setup", request.setup.is_some()),
                 ("include", !request.include.is_empty() || request.include_uncommitted),
             ];
             return match needs.iter().find(|(_, is_set)| *is_set) {
@@ -145,6 +146,7 @@ impl Host {
                 Some(GoalCleanup::Always) => Cleanup::Always,
                 Some(GoalCleanup::Never) => Cleanup::Never,
             },
+            setup: setup(request)?,
             isolate: true,
         }))
     }
@@ -187,6 +189,15 @@ impl Host {
             logged_in: logged_in.map(str::to_owned),
             problem,
         }
+    }
+}
+
+/// The setup command that was asked for. It runs in the sandbox that verify commands have, so it allows nothing more than they do.
+fn setup(request: &Orchestrate) -> Result<Option<String>, Failure> {
+    match &request.setup {
+        Some(command) if command.trim().is_empty() => Err(refuse("bad_setup", "setup is empty")
+            .with_hint("leave it out to run `goals.setup` of the config, or pass `true` to run nothing")),
+        other => Ok(other.clone()),
     }
 }
 

@@ -172,6 +172,7 @@ impl Workspace for Repositories {
             base: input.base.clone(),
             uncommitted: input.uncommitted,
             include: input.include.clone(),
+            setup: input.setup.clone(),
             at: 0,
         };
         let checkouts = self.checkouts().await?;

@@ -50,6 +50,9 @@ pub struct Orchestrate {
     /// Ignored files of `cwd` that every checkout gets, as globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
+    /// A command for `/bin/sh` that prepares each worker's checkout, such as `npm ci`. Replaces `goals.setup` of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
     /// What becomes of checkouts at the end: `auto` (default) removes them when all their work is on the goal's branch, `always`, or
     /// `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -37,6 +37,7 @@ const PARAMETERS: &[Parameter] = &[
         "cwd",
         "A directory of a git repository. Workers change checkouts of their own, never this directory.",
     ),
+    Parameter::takes("setup", "Shell command that prepares each checkout, such as \"npm ci\"."),
     Parameter::takes("verify_commands", "Shell commands that must succeed on the work, such as \"npm test\"."),
     Parameter::takes("verify_timeout", "Timeout of each verify command in seconds."),
     Parameter::takes("playwright", "Also verify with npx playwright test."),
