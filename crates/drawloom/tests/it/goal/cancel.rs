@@ -58,6 +58,8 @@ fn what_a_worker_of_a_cancelled_goal_left_is_a_ref_and_the_checkout_is_not_touch
     assert_eq!(project.fingerprint(), before, "the user's checkout is as it was");
     let again = project.home.run(&["goal", "result", &run, "--json"]).exits(1).json();
     assert_eq!(again["worktree"]["left"], result["worktree"]["left"], "it is committed once");
+    let told = project.home.run(&["goal", "result", &run]).exits(1);
+    assert!(told.stderr.contains(&format!("git show refs/drawloom/{run}/i01-001-half/1")), "{told:#?}");
     project.home.run(&["stop"]).exits(0);
     let written: Value =
         serde_json::from_slice(&fs::read(folder.join("result.json")).expect("a result")).expect("JSON");
