@@ -68,6 +68,15 @@ pub(crate) struct Read {
     pub(crate) asked: Option<Asked>,
 }
 
+/// Where a goal stands, for those who wait for it.
+pub(crate) struct Stand {
+    /// How many events it has.
+    pub(crate) events: u64,
+    /// In words. If it asks something, the questions and how to answer them.
+    pub(crate) message: String,
+    pub(crate) needs_input: bool,
+}
+
 impl Goals {
     /// The goal with its journal so far.
     pub(crate) async fn read(&self, app: &App, caller: &Caller, run: RunId) -> Result<Read, Failure> {
@@ -140,14 +149,18 @@ impl Goals {
         }
     }
 
-    /// How many events a goal has, and where it stands in words.
-    pub(crate) async fn progress(&self, app: &App, caller: &Caller, run: RunId) -> Result<(u64, String), Failure> {
+    /// Where a goal stands.
+    pub(crate) async fn stand(&self, app: &App, caller: &Caller, run: RunId) -> Result<Stand, Failure> {
         let read = self.read(app, caller, run).await?;
-        let stands = match word(&read) {
-            "needs_input" => "it needs input: orchestrate_status has the questions".to_owned(),
-            _ => read.story.progress(),
+        let stands = match &read.asked {
+            Some(asked) => asks(asked),
+            None => read.story.progress(),
         };
-        Ok((read.story.status().events, format!("goal {run}: {stands}")))
+        Ok(Stand {
+            events: read.story.status().events,
+            message: format!("goal {run}: {stands}"),
+            needs_input: read.asked.is_some(),
+        })
     }
 
     /// Reads a goal and says what came of it.
@@ -204,6 +217,23 @@ impl Goals {
         serde_json::from_value(value)
             .map_err(|error| Failure::new(FailureKind::Bug, "bug", format!("a goal's result cannot be read: {error}")))
     }
+}
+
+/// What a goal asks, and how to answer.
+fn asks(asked: &Asked) -> String {
+    let token = &asked.token;
+    if asked.plan.is_some() {
+        return format!(
+            "it waits for the approval of its plan, which orchestrate_status shows; answer with orchestrate_resume, token {token} \
+             and approved"
+        );
+    }
+    let numbered = asked.questions.iter().enumerate().map(|(index, question)| format!(" {}. {question}", index + 1));
+    let questions = match asked.questions.is_empty() {
+        true => format!(" are these criteria right? {}", asked.success_criteria),
+        false => numbered.collect(),
+    };
+    format!("it asks:{questions} Answer with orchestrate_resume, token {token} and answers")
 }
 
 /// A goal in a word.
