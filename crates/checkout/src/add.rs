@@ -62,7 +62,8 @@ impl Checkouts {
             (Some(state), Kind::Writer) if is_there => state,
             (found, _) => self.check_out(&goal, name, commit, kind, found).await?,
         };
-        if let (Kind::Writer, false, Some(setup)) = (kind, state.is_set_up, &self.parts.config.setup) {
+        let setup = goal.record.options.setup.as_ref().or(self.parts.config.setup.as_ref());
+        if let (Kind::Writer, false, Some(setup)) = (kind, state.is_set_up, setup) {
             self.set_up(&goal, name, &state, setup).await?;
             state.is_set_up = true;
             goal.save_state(name, &state).await?;

@@ -283,7 +283,7 @@ impl Checkouts {
 }
 
 /// The checkouts of a goal.
-async fn states(goal: &Goal) -> Result<Vec<(String, State)>, Error> {
+pub(crate) async fn states(goal: &Goal) -> Result<Vec<(String, State)>, Error> {
     let directory = goal.places.states();
     let names = blocking(move || {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();

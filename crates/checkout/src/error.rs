@@ -174,7 +174,9 @@ impl Explain for Error {
             Self::CheckedOut { .. } => "switch that worktree to another branch: `git switch --detach`".into(),
             Self::NoBranch => "name the branch with --into".into(),
             Self::UnknownBranch { branch } => format!("create it first: `git branch {branch}`"),
-            Self::Setup { .. } => "correct the command `checkouts.setup`".into(),
+            Self::Setup { .. } => {
+                "correct the command: `--setup` or `setup` of the goal, else `goals.setup` in the config".into()
+            }
             Self::NoPorts { .. } => "remove old checkouts, or widen `checkouts.ports`".into(),
             Self::Quota { .. } => "remove checkouts of old goals, or raise `checkouts.quota_bytes`".into(),
             Self::DiskFull { .. } => "free space on the disk of the checkouts".into(),

@@ -24,6 +24,7 @@ mod error;
 mod git;
 mod include;
 mod land;
+mod last;
 mod merge;
 mod names;
 mod oid;

@@ -28,6 +28,9 @@ pub struct Prepare {
     /// Globs of more files of the user's checkout that workers get. New files become part of the base. Ignored files and those
     /// whose names usually mean secrets are copied into each checkout instead, and never committed.
     pub include: Vec<String>,
+    /// A shell command that is run once in each new writable checkout, in place of the one of the config.
+    #[serde(default)]
+    pub setup: Option<String>,
     /// The time of the commit that holds uncommitted files, in seconds since 1970.
     pub at: i64,
 }

@@ -124,11 +124,13 @@ errors! {
         "needs_cwd": "An option of a goal needs a repository.", "Pass `cwd`.";
         "needs_verify": "`witness` and `protect` need verify commands.", "Pass `verify_commands`.";
         "bad_verify": "A verify command is empty.", "Remove it.";
+        "bad_setup": "The setup command of a goal is empty.", "Leave it out to use `goals.setup`, or pass `true` to run nothing.";
         "goals_need_token": "A server without a token does not run programs for goals.", "Set a token, or use `drawloom goal run`.";
         "not_a_goal": "The run is not a goal.", "`orchestrate_list` lists goals.";
         "goal_running": "The goal has not ended.", "Wait for it, or cancel it.";
         "token_used": "The questions of the goal were already answered.", "Follow the goal with `orchestrate_tail`.";
         "no_branch": "The goal has no repository, or did not begin at a branch.", "Name a branch with `into`.";
+        "not_kept_yet": "What the workers of a cancelled goal left is not committed yet.", "Read the result again later; the next start of the server tries again too.";
         "nothing_to_land": "The goal changed nothing.", "Look at its result.";
         "not_completed": "The goal was not completed, so its work is not landed.", "Look at its branch first; `unverified` lands it all the same.";
         "checkouts": "The directory of checkouts cannot be used.", "The message says why.";

@@ -4,6 +4,7 @@ mod agents;
 mod backends;
 mod folder;
 mod host;
+mod left;
 mod models;
 mod volumes;
 mod workspace;

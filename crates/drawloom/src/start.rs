@@ -267,7 +267,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     };
     let mut tables = parts.tables;
     tables.push(Arc::new(Configured::new(parts.loaded.config.prompts.clone())));
-    let folders = goals::Folders::new(runs.clone(), goals.repositories.root().to_owned());
+    let folders = goals::Folders::new(runs.clone(), goals.repositories.clone());
     let host = goals::Host {
         config: parts.loaded.config.goals.clone(),
         backends,

@@ -114,6 +114,9 @@ pub struct WorkspaceInput {
     pub include: Vec<String>,
     #[serde(default)]
     pub cleanup: Cleanup,
+    /// A shell command that prepares each worker's checkout. Replaces `goals.setup` of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
     /// Whether workers get checkouts of their own. Without, one worker at a time changes the directory itself.
     #[serde(default = "yes")]
     pub isolate: bool,

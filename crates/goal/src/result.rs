@@ -155,6 +155,12 @@ impl Story {
         text
     }
 
+    /// Whether it ended without its own last step, because it was cancelled or ran out of time: what its workers left is in no
+    /// checkpoint of the loop.
+    pub fn is_cut_off(&self) -> bool {
+        self.outcome.is_some() && self.prepared().is_some() && !self.state.notes.contains_key("cleaned")
+    }
+
     fn cleaned(&self) -> Option<Cleaned> {
         serde_json::from_value(self.state.notes.get("cleaned")?.data.clone()).ok()
     }

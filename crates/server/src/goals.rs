@@ -13,7 +13,8 @@ use drawloom_contract::{
 };
 use drawloom_goal::{Asked, BUDGET_LIMITED, GoalInput, PLAN_DECLINED, Questions, STAGNATED, Story};
 use drawloom_wire::goals::{
-    BackendList, Diagnosis, Doctor, GoalLanded, GoalResult, GoalStatus, ListBackends, Orchestrate, OrchestrateLand,
+    BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalResult, GoalStatus, ListBackends, Orchestrate,
+    OrchestrateLand,
 };
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -38,6 +39,10 @@ pub trait GoalHost: Send + Sync {
     /// The folder of a goal.
     fn folder(&self, run: RunId) -> PathBuf;
 
+    /// What workers left of a goal that was cut off, as commits. Waits until its processes are over and the commits are made; a
+    /// repeated call answers the same.
+    async fn left(&self, key: &RunKey) -> Result<Vec<GoalLeft>, Failure>;
+
     async fn backends(&self, request: &ListBackends) -> BackendList;
 
     async fn diagnose(&self, caller: &Caller, request: &Doctor) -> Result<Diagnosis, Failure>;
@@ -61,6 +66,15 @@ pub(crate) struct Read {
     pub(crate) story: Story,
     /// What it asks now.
     pub(crate) asked: Option<Asked>,
+}
+
+/// Where a goal stands, for those who wait for it.
+pub(crate) struct Stand {
+    /// How many events it has.
+    pub(crate) events: u64,
+    /// In words. If it asks something, the questions and how to answer them.
+    pub(crate) message: String,
+    pub(crate) needs_input: bool,
 }
 
 impl Goals {
@@ -135,23 +149,27 @@ impl Goals {
         }
     }
 
-    /// How many events a goal has, and where it stands in words.
-    pub(crate) async fn progress(&self, app: &App, caller: &Caller, run: RunId) -> Result<(u64, String), Failure> {
+    /// Where a goal stands.
+    pub(crate) async fn stand(&self, app: &App, caller: &Caller, run: RunId) -> Result<Stand, Failure> {
         let read = self.read(app, caller, run).await?;
-        let stands = match word(&read) {
-            "needs_input" => "it needs input: orchestrate_status has the questions".to_owned(),
-            _ => read.story.progress(),
+        let stands = match &read.asked {
+            Some(asked) => asks(asked),
+            None => read.story.progress(),
         };
-        Ok((read.story.status().events, format!("goal {run}: {stands}")))
+        Ok(Stand {
+            events: read.story.status().events,
+            message: format!("goal {run}: {stands}"),
+            needs_input: read.asked.is_some(),
+        })
     }
 
     /// Reads a goal and says what came of it.
     pub(crate) async fn result_of(&self, app: &App, caller: &Caller, run: RunId) -> Result<GoalResult, Failure> {
-        self.result(&self.read(app, caller, run).await?)
+        self.result(&self.read(app, caller, run).await?).await
     }
 
     /// What came of a goal, or where it stands.
-    pub(crate) fn result(&self, read: &Read) -> Result<GoalResult, Failure> {
+    pub(crate) async fn result(&self, read: &Read) -> Result<GoalResult, Failure> {
         let folder = self.host.folder(read.view.run);
         let mut value = read.story.result();
         let ended = read.view.status.is_terminal();
@@ -182,6 +200,15 @@ impl Goals {
             value["token"] = asked.token.clone().into();
             value["success_criteria"] = asked.success_criteria.clone().into();
         }
+        if read.story.is_cut_off() {
+            match self.host.left(&key(&read.view)).await {
+                Ok(left) => value["worktree"]["left"] = serde_json::to_value(left).unwrap_or_default(),
+                Err(failure) => {
+                    let warning = format!("what its workers left is not kept as commits yet: {}", failure.message);
+                    value["warnings"].as_array_mut().map(|warnings| warnings.push(warning.into()));
+                }
+            }
+        }
         if !ended {
             for name in ["completed", "final_output"] {
                 value[name] = Value::Null;
@@ -190,6 +217,23 @@ impl Goals {
         serde_json::from_value(value)
             .map_err(|error| Failure::new(FailureKind::Bug, "bug", format!("a goal's result cannot be read: {error}")))
     }
+}
+
+/// What a goal asks, and how to answer.
+fn asks(asked: &Asked) -> String {
+    let token = &asked.token;
+    if asked.plan.is_some() {
+        return format!(
+            "it waits for the approval of its plan, which orchestrate_status shows; answer with orchestrate_resume, token {token} \
+             and approved"
+        );
+    }
+    let numbered = asked.questions.iter().enumerate().map(|(index, question)| format!(" {}. {question}", index + 1));
+    let questions = match asked.questions.is_empty() {
+        true => format!(" are these criteria right? {}", asked.success_criteria),
+        false => numbered.collect(),
+    };
+    format!("it asks:{questions} Answer with orchestrate_resume, token {token} and answers")
 }
 
 /// A goal in a word.

@@ -174,6 +174,9 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
             output.note(format!("take it:     drawloom goal land {}", result.run_id));
         }
     }
+    for left in result.worktree.iter().flat_map(|worktree| &worktree.left) {
+        output.note(format!("left by a worker, kept as a commit: git show {}", left.reference));
+    }
     output.note(output.beside(Style::Dim, &format!("goal {} in {}", result.run_id, result.run_dir.display())));
     exit
 }

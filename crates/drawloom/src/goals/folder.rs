@@ -17,9 +17,12 @@ use drawloom_contract::{
 };
 use drawloom_goal::{LoopEvent, Story};
 use drawloom_server::GOAL_AGENT;
+use drawloom_wire::goals::GoalLeft;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+
+use super::Repositories;
 
 /// How many goals are looked at when a server starts.
 const LOOKED_AT: u32 = 200;
@@ -30,19 +33,19 @@ const TOGETHER: usize = 64;
 /// Writes the folders of goals.
 pub(crate) struct Folders {
     runs: Arc<dyn Runs>,
-    root: PathBuf,
+    repositories: Arc<Repositories>,
     following: Mutex<HashSet<RunKey>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Folders {
-    pub(crate) fn new(runs: Arc<dyn Runs>, root: PathBuf) -> Arc<Self> {
-        Arc::new(Self { runs, root, following: Mutex::default(), tasks: Mutex::default() })
+    pub(crate) fn new(runs: Arc<dyn Runs>, repositories: Arc<Repositories>) -> Arc<Self> {
+        Arc::new(Self { runs, repositories, following: Mutex::default(), tasks: Mutex::default() })
     }
 
     /// The folder of a goal.
     pub(crate) fn of(&self, run: RunId) -> PathBuf {
-        self.root.join(run.to_string())
+        self.repositories.folder(&run.to_string())
     }
 
     /// Keeps the folder of a goal up to date until it ends.
@@ -82,6 +85,20 @@ impl Folders {
         active
     }
 
+    /// Commits what the workers of a goal left that was cut off, once none of their processes is alive.
+    pub(crate) async fn left(&self, key: &RunKey) -> Result<Vec<GoalLeft>, String> {
+        let reader = reader(&key.tenant);
+        let filter = RunFilter { parent: Some(key.run), limit: LOOKED_AT, ..RunFilter::default() };
+        let roles = self.runs.list(&reader, filter).await.map_err(|failure| failure.to_string())?;
+        for role in roles.iter().filter(|role| !role.status.is_terminal()) {
+            let live = self.runs.follow(&reader, role.run, 0, Interest::Events).await;
+            let mut live = live.map_err(|failure| failure.to_string())?;
+            while !matches!(live.next().await, None | Some(Err(_) | Ok(Item::Ended(_)))) {}
+        }
+        let roles: Vec<RunId> = roles.iter().map(|role| role.run).collect();
+        self.repositories.keep_left(key.run, &roles).await
+    }
+
     async fn write(&self, key: &RunKey) -> std::io::Result<()> {
         let folder = self.of(key.run);
         fs::create_dir_all(folder.join("workers"))?;
@@ -110,6 +127,11 @@ impl Folders {
                 let mut result = story.result();
                 result["run_id"] = json!(view.run);
                 result["cancelled"] = (view.status == Status::Cancelled).into();
+                if story.is_cut_off() {
+                    // Without the commits there is no result.json, so that the next start makes them.
+                    let left = self.left(key).await.map_err(std::io::Error::other)?;
+                    result["worktree"]["left"] = json!(left);
+                }
                 replace(&folder.join("result.json"), &result)?;
                 return replace(&folder.join("status.json"), &status(&story, key.run, &folder));
             }

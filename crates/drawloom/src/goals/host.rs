@@ -11,7 +11,7 @@ use drawloom_clis::{Cli, CliExecutor, Login, Mode};
 use drawloom_contract::{
     caller::{Caller, Proof},
     failure::{Explain as _, Failure, FailureKind},
-    ids::RunId,
+    ids::{RunId, RunKey},
 };
 use drawloom_goal::{
     BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
@@ -19,8 +19,8 @@ use drawloom_goal::{
 };
 use drawloom_server::{GoalHost, Worktrees};
 use drawloom_wire::goals::{
-    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, ListBackends, Orchestrate,
-    OrchestrateLand,
+    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, GoalLeft, ListBackends,
+    Orchestrate, OrchestrateLand,
 };
 
 use crate::{
@@ -123,6 +123,7 @@ impl Host {
                 ("verify_commands", !request.verify_commands.is_empty() || request.playwright),
                 ("skip_permissions", request.skip_permissions),
                 ("base", request.base.is_some()),
+                ("setup", request.setup.is_some()),
                 ("include", !request.include.is_empty() || request.include_uncommitted),
             ];
             return match needs.iter().find(|(_, is_set)| *is_set) {
@@ -149,6 +150,7 @@ impl Host {
                 Some(GoalCleanup::Always) => Cleanup::Always,
                 Some(GoalCleanup::Never) => Cleanup::Never,
             },
+            setup: setup(request)?,
             isolate: true,
         }))
     }
@@ -196,6 +198,15 @@ impl Host {
             models: Vec::new(),
             problem,
         }
+    }
+}
+
+/// The setup command that was asked for. It runs in the sandbox that verify commands have, so it allows nothing more than they do.
+fn setup(request: &Orchestrate) -> Result<Option<String>, Failure> {
+    match &request.setup {
+        Some(command) if command.trim().is_empty() => Err(refuse("bad_setup", "setup is empty")
+            .with_hint("leave it out to run `goals.setup` of the config, or pass `true` to run nothing")),
+        other => Ok(other.clone()),
     }
 }
 
@@ -264,12 +275,17 @@ impl GoalHost for Host {
         })
     }
 
-    fn started(&self, key: drawloom_contract::ids::RunKey) {
+    fn started(&self, key: RunKey) {
         self.folders.follow(key);
     }
 
     fn folder(&self, run: RunId) -> PathBuf {
         self.folders.of(run)
+    }
+
+    async fn left(&self, key: &RunKey) -> Result<Vec<GoalLeft>, Failure> {
+        let left = self.folders.left(key).await;
+        left.map_err(|problem| Failure::new(FailureKind::Unavailable, "not_kept_yet", problem))
     }
 
     async fn backends(&self, request: &ListBackends) -> BackendList {

@@ -8,7 +8,10 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_checkout::{self as checkout, Checkouts, Kind, Oid, Sandbox, Step};
-use drawloom_contract::{failure::Explain as _, time::Timestamp};
+use drawloom_contract::{
+    failure::Explain as _,
+    time::{Clock, Timestamp},
+};
 use drawloom_goal::{
     Cleanup, CommandLine, GoalsConfig, WorkspaceInput,
     workspace::{
@@ -83,6 +86,15 @@ impl Repositories {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.shared.clock.wall()
+    }
+
+    pub(super) fn clock(&self) -> &dyn Clock {
+        self.shared.clock.as_ref()
+    }
+
+    /// Where commands have their temporary directories and locks.
+    pub(super) fn temporary(&self) -> &Path {
+        &self.shared.temporary
     }
 
     pub(crate) async fn checkouts(&self) -> Result<&Checkouts, String> {
@@ -160,6 +172,7 @@ impl Workspace for Repositories {
             base: input.base.clone(),
             uncommitted: input.uncommitted,
             include: input.include.clone(),
+            setup: input.setup.clone(),
             at: 0,
         };
         let checkouts = self.checkouts().await?;

@@ -10,11 +10,12 @@ use drawloom_wire::{
 };
 use rmcp::{
     ErrorData,
-    model::{CallToolResult, DetailedTask, InputResponses, Task, TaskPayload, TaskStatus},
+    model::{CallToolResult, DetailedTask, InputRequests, InputResponses, Task, TaskPayload, TaskStatus},
 };
 
 use crate::{
     app::App,
+    goals::Stand,
     handle::{Handle, Target, batch_result, run_result},
     lean,
     mcp::{
@@ -111,12 +112,12 @@ impl Waited {
         }
     }
 
-    /// How many events a goal has and where it stands; nothing for other runs.
-    fn stand_of_goal(&self) -> impl Future<Output = Option<(u32, String)>> + Send + use<> {
+    /// Where a goal stands; nothing for other runs.
+    fn stand_of_goal(&self) -> impl Future<Output = Option<Stand>> + Send + use<> {
         let (app, caller, goal) = (self.app.clone(), self.handle.caller().clone(), self.handle.goal());
         async move {
-            match app.goals.progress(&app, &caller, goal?).await {
-                Ok((events, message)) => Some((u32::try_from(events).unwrap_or(u32::MAX), message)),
+            match app.goals.stand(&app, &caller, goal?).await {
+                Ok(stand) => Some(stand),
                 Err(error) => {
                     tracing::debug!(%error, "a goal could not be read; its row is shown");
                     None
@@ -176,8 +177,8 @@ impl Pending for Waited {
 
     async fn progress(&mut self) -> Progress {
         self.look().await;
-        if let Some((done, message)) = self.stand_of_goal().await {
-            return Progress { done, total: None, message };
+        if let Some(Stand { events, message, .. }) = self.stand_of_goal().await {
+            return Progress { done: u32::try_from(events).unwrap_or(u32::MAX), total: None, message };
         }
         let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let total = match self.handle.target() {
@@ -201,7 +202,12 @@ impl Pending for Waited {
             (accepted, ended, accepted.is_some() && views.all(|view| view.status == Status::Cancelled))
         };
         let now = self.app.clock.wall();
+        let stand = self.stand_of_goal().await;
         let payload = match self.handle.has_ended() {
+            // Answers come through `orchestrate_resume`, as on every surface, so there is no request of the protocol to answer.
+            false if stand.as_ref().is_some_and(|stand| stand.needs_input) => {
+                TaskPayload::InputRequired { input_requests: InputRequests::new() }
+            }
             false => TaskPayload::Working,
             true if cancelled => TaskPayload::Cancelled,
             true => {
@@ -210,7 +216,7 @@ impl Pending for Waited {
                 TaskPayload::Completed { result }
             }
         };
-        let message = self.stand_of_goal().await.map_or_else(|| self.words(), |(_, message)| message);
+        let message = stand.map_or_else(|| self.words(), |stand| stand.message);
         let updated = if self.handle.has_ended() { ended.unwrap_or(now) } else { now };
         let created = accepted.unwrap_or(now).to_rfc3339();
         let task = Task::new(self.id(), TaskStatus::Working, created, updated.to_rfc3339())

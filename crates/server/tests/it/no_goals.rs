@@ -11,7 +11,7 @@ use drawloom_contract::{
 use drawloom_goal::{GoalInput, Story};
 use drawloom_server::{GoalHost, Which, Worktrees};
 use drawloom_wire::{
-    goals::{BackendList, Diagnosis, Doctor, GoalLanded, ListBackends, Orchestrate, OrchestrateLand},
+    goals::{BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, ListBackends, Orchestrate, OrchestrateLand},
     worktrees::{
         CommitWorktree, DiffWorktree, RemoveWorktree, Worktree, WorktreeCommits, WorktreeDiff, WorktreeRemoved,
     },
@@ -35,6 +35,10 @@ impl GoalHost for NoGoals {
 
     fn folder(&self, run: RunId) -> PathBuf {
         PathBuf::from("/goals").join(run.to_string())
+    }
+
+    async fn left(&self, _: &RunKey) -> Result<Vec<GoalLeft>, Failure> {
+        Ok(Vec::new())
     }
 
     async fn backends(&self, _: &ListBackends) -> BackendList {

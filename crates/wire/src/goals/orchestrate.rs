@@ -50,6 +50,9 @@ pub struct Orchestrate {
     /// Ignored files of `cwd` that every checkout gets, as globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
+    /// A command for `/bin/sh` that prepares each worker's checkout, such as `npm ci`. Replaces `goals.setup` of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
     /// What becomes of checkouts at the end: `auto` (default) removes them when all their work is on the goal's branch, `always`, or
     /// `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -250,6 +253,9 @@ pub struct GoalWorktree {
     /// Commits since the base, the newest first.
     #[serde(default)]
     pub checkpoints: Vec<String>,
+    /// What workers left of a goal that was cancelled, which is not on the branch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<GoalLeft>,
 }
 
 impl Request for Orchestrate {
@@ -257,4 +263,17 @@ impl Request for Orchestrate {
     const ROUTES: &'static [Route] = &[Route::post("/v1/goals")];
     const CHANGES: Changes = Changes::EveryTime;
     type Output = GoalResult;
+}
+
+/// What a worker of a cancelled goal left, kept as a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GoalLeft {
+    /// The checkout that it was in.
+    pub checkout: String,
+    /// The ref in the user's repository that keeps the commit.
+    pub reference: String,
+    /// The commit.
+    pub commit: String,
+    /// The files that it changes.
+    pub files: Vec<String>,
 }

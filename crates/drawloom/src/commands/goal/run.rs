@@ -100,6 +100,9 @@ pub struct Run {
     /// Give checkouts these ignored files too, as a glob; can be repeated
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
+    /// Prepare each checkout with this command, such as `npm ci`
+    #[arg(long, value_name = "COMMAND")]
+    setup: Option<String>,
     /// Work in the directory itself
     #[arg(long)]
     no_isolate: bool,
@@ -316,6 +319,7 @@ impl Run {
             base: self.base.clone(),
             include_uncommitted: self.uncommitted,
             include: self.include.clone(),
+            setup: self.setup.clone(),
             cleanup: self.cleanup.map(|when| match when {
                 Cleanup::Auto => GoalCleanup::Auto,
                 Cleanup::Always => GoalCleanup::Always,

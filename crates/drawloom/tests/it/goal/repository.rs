@@ -117,3 +117,45 @@ fn a_worker_in_a_subdirectory_starts_there() {
     assert_eq!(result["status"], "completed", "{result:#}");
     assert_eq!(result["worktree"]["changed_files"], json!(["sub/there.txt", "top.txt"]));
 }
+
+#[test]
+fn a_setup_command_of_the_goal_prepares_each_checkout_and_a_failure_ends_the_goal_with_its_output() {
+    let project = Project::new();
+    let config = project.home.path().join("drawloom.yaml");
+    let text = fs::read_to_string(&config).expect("a config");
+    project.home.write("drawloom.yaml", &format!("{text}goals: {{ setup: 'echo config > from-setup.txt' }}\n"));
+    let goal = "Use what setup made.\nPLAN: [\"one\",\"two\"]\nWORK s1: cat from-setup.txt > one.txt\nWORK s2: cat from-setup.txt > two.txt\n";
+    let outside = project.repository().join("outside");
+    let setup = format!("echo goal > from-setup.txt; touch ../outside {}; true", outside.display());
+    let own = project.result(goal, &["--setup", &setup, "--cleanup", "never"]);
+    assert_eq!(own["status"], "completed", "{own:#}");
+    let branch = own["worktree"]["branch"].as_str().expect("a branch");
+    for file in ["one.txt", "two.txt", "from-setup.txt"] {
+        assert_eq!(
+            project.git(&["show", &format!("{branch}:{file}")]),
+            "goal",
+            "the goal's command replaces the config's"
+        );
+    }
+    let folder =
+        own["run_dir"].as_str().expect("a folder").replace("<home>", &project.home.path().display().to_string());
+    let work = fs::read_dir(format!("{folder}/work")).expect("checkouts").flatten().map(|entry| entry.file_name());
+    let work: Vec<_> = work.collect();
+    assert!(!work.is_empty() && work.iter().all(|name| name != "outside"), "it runs in a sandbox: {work:?}");
+    assert!(!outside.exists(), "it runs in a sandbox");
+    let usual = project.result(goal, &[]);
+    let branch = usual["worktree"]["branch"].as_str().expect("a branch");
+    assert_eq!(project.git(&["show", &format!("{branch}:one.txt")]), "config");
+    let failed = project.result(goal, &["--setup", "echo the registry is down; exit 7"]);
+    assert_eq!(
+        (&failed["status"], &failed["error"]["code"]),
+        (&json!("failed"), &json!("workspace_failed")),
+        "{failed:#}"
+    );
+    let message = failed["error"]["message"].as_str().expect("a message");
+    for part in ["exited with code 7", "the registry is down", "--setup"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let empty = project.goal(goal, &["--setup", " "]);
+    assert!(empty.code == 2 && empty.stderr.contains("setup is empty"), "{empty:#?}");
+}

@@ -86,3 +86,30 @@ fn who_may_not_ask_for_a_task_gets_the_answer_in_its_place() {
     let made = client.begin(1, "spawn_run", json!({ "agent": "later", "prompt": "x" }), takes_tasks()).answer();
     assert_eq!(made["result"]["structuredContent"]["final_text"], "later: x", "{made}");
 }
+
+#[test]
+fn a_goal_that_asks_is_a_task_that_requires_input_and_says_how_to_answer() {
+    let (_home, server) = server();
+    let client = Client::open(&server.url, Era::Stateless).at("/mcp?toolsets=goal");
+    let ask = json!({ "goal": "Write it", "backend": "mock", "ask": true, "confirm_plan": true, "mock_questions": ["For whom?"] });
+    let started = client.call("orchestrate", ask);
+    let id = started["structuredContent"]["run_id"].as_str().expect("an id").to_owned();
+    let asked = client.call("orchestrate_result", json!({ "run_id": id, "wait": true }));
+    let token = asked["structuredContent"]["token"].as_str().expect("a token").to_owned();
+    let waits = task(&client, "tasks/get", &id)["result"].clone();
+    assert_eq!((&waits["status"], &waits["inputRequests"]), (&json!("input_required"), &json!({})), "{waits}");
+    let message = waits["statusMessage"].as_str().expect("a message");
+    for part in ["1. For whom?", "orchestrate_resume", &token] {
+        assert!(message.contains(part), "{message}");
+    }
+    client.call("orchestrate_resume", json!({ "token": token, "answers": ["For all."] }));
+    let asked = client.call("orchestrate_result", json!({ "run_id": id, "wait": true }));
+    let second = asked["structuredContent"]["token"].as_str().expect("a second token").to_owned();
+    assert_ne!(second, token);
+    let waits = task(&client, "tasks/get", &id)["result"].clone();
+    let message = waits["statusMessage"].as_str().expect("a message");
+    assert!(waits["status"] == "input_required" && message.contains("approval of its plan"), "{waits}");
+    assert!(message.contains(&second), "{message}");
+    client.call("orchestrate_resume", json!({ "token": second, "approved": true, "detach": false }));
+    assert_eq!(task(&client, "tasks/get", &id)["result"]["status"], "completed");
+}

@@ -21,6 +21,7 @@ fn goal() -> GoalInput {
         uncommitted: false,
         include: Vec::new(),
         cleanup: Cleanup::Auto,
+        setup: None,
         isolate: true,
     });
     let run = CommandLine::Shell("make test".into());

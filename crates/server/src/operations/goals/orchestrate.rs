@@ -37,6 +37,7 @@ const PARAMETERS: &[Parameter] = &[
         "cwd",
         "A directory of a git repository. Workers change checkouts of their own, never this directory.",
     ),
+    Parameter::takes("setup", "Shell command that prepares each checkout, such as \"npm ci\"."),
     Parameter::takes("verify_commands", "Shell commands that must succeed on the work, such as \"npm test\"."),
     Parameter::takes("verify_timeout", "Timeout of each verify command in seconds."),
     Parameter::takes("playwright", "Also verify with npx playwright test."),
@@ -96,7 +97,7 @@ pub(super) async fn answer(
 ) -> Result<Answer<GoalResult>, Failure> {
     if detach {
         let read = call.app.goals.read(call.app, call.caller, started.view.run).await?;
-        return Ok(Answer::Value(call.app.goals.result(&read)?));
+        return Ok(Answer::Value(call.app.goals.result(&read).await?));
     }
     let how = How { result_bytes: call.result_bytes, ..How::default() };
     Ok(Answer::Handle(Handle::of_goal(call.caller.clone(), started, how)))

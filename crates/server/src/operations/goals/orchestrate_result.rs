@@ -34,6 +34,6 @@ impl Operation for OrchestrateResult {
             return Ok(Answer::Handle(Handle::of_goal(call.caller.clone(), Started { view, live: None }, how)));
         }
         let read = goals.read(call.app, call.caller, input.run_id).await?;
-        Ok(Answer::Value(goals.result(&read)?))
+        Ok(Answer::Value(goals.result(&read).await?))
     }
 }
