@@ -41,7 +41,7 @@ pub(super) fn kill_one(victim: Victim, marker: &str, server: u32, choice: usize)
     let all = all(marker);
     let is_marked = |pid: &u32| all.get(pid).is_some_and(|process| process.is_marked);
     let first_of_call = |pid: &&u32| **pid != server && is_marked(pid) && !is_marked(&all[*pid].parent);
-    let Some(worker) = all.keys().filter(first_of_call).nth(0) else { return false };
+    let Some(worker) = all.keys().find(first_of_call) else { return false };
     let launchers: Vec<u32> = std::iter::successors(Some(all[worker].parent), |pid| Some(all.get(pid)?.parent))
         .take_while(|pid| all.get(pid).is_some_and(|process| process.command.contains(drawloom::LAUNCHER)))
         .collect();

@@ -91,7 +91,7 @@ fn repeated(run: &str, records: &[Record]) -> Result<Paid, String> {
     let (mut calls, mut may_call) = (0, true);
     for record in records {
         match &record.body {
-            Body::Note { value, .. } if value["maybe_paid_twice"] == Value::from(calls) => {
+            Body::Note { value, .. } if value["maybe_paid_twice"] == calls => {
                 paid.noted += 1;
                 may_call = true;
             }

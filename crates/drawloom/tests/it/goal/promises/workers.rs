@@ -3,7 +3,7 @@
 use std::fs;
 
 use drawloom_testkit::providers::{Asked, Provider, Reply, Settings, Shape};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Project, TWO};
 
