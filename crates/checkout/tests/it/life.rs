@@ -187,6 +187,23 @@ async fn a_read_only_checkout_is_brought_to_the_commit_exactly_and_a_writer_is_k
 }
 
 #[tokio::test]
+async fn a_checkout_is_opened_by_its_goal_and_name_and_no_link_is_followed() {
+    let room = Room::new();
+    let prepared = room.prepare().await;
+    let added = room.writer("a", &prepared.base).await;
+    let root = added.path.ancestors().nth(3).expect("the directory of all checkouts").to_owned();
+    let opened = drawloom_checkout::open(&root, GOAL, "a").expect("a checkout");
+    assert_eq!((opened.kind, &opened.path), (Kind::Writer, &added.path));
+    assert_eq!((&opened.environment, &opened.readable), (&added.environment, &added.readable));
+    for (goal, name) in [("g2", "a"), (GOAL, "b"), (GOAL, ".."), ("..", "a"), (GOAL, "a/src")] {
+        assert!(drawloom_checkout::open(&root, goal, name).is_err(), "{goal} {name}");
+    }
+    fs::rename(&added.path, added.path.with_file_name("moved")).expect("moved");
+    std::os::unix::fs::symlink(added.path.with_file_name("moved"), &added.path).expect("a link");
+    assert!(drawloom_checkout::open(&root, GOAL, "a").is_err(), "a link in its place");
+}
+
+#[tokio::test]
 async fn a_conflict_goes_back_with_the_output_and_the_branch_stays() {
     let room = Room::new();
     let (prepared, a) = room.one_writer().await;
