@@ -205,7 +205,9 @@ impl Goals {
                 Ok(left) => value["worktree"]["left"] = serde_json::to_value(left).unwrap_or_default(),
                 Err(failure) => {
                     let warning = format!("what its workers left is not kept as commits yet: {}", failure.message);
-                    value["warnings"].as_array_mut().map(|warnings| warnings.push(warning.into()));
+                    if let Some(warnings) = value["warnings"].as_array_mut() {
+                        warnings.push(warning.into());
+                    }
                 }
             }
         }
