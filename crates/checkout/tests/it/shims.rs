@@ -164,14 +164,17 @@ async fn verify_commands_cannot_write_elsewhere_read_keys_or_reach_the_network()
     let repository = room.repository.display();
     for script in [
         format!("cat {}/.ssh/id_rsa", home.display()),
-        format!("echo x > {repository}/planted"),
         format!("git -C {repository} branch planted"),
-        format!("echo x > {}/planted", path.display()),
         "exec 3<>/dev/tty".to_owned(),
         "cat < /dev/tcp/127.0.0.1/1".to_owned(),
     ] {
         let verified = room.checkouts.verify(GOAL, &verify(&prepared.base, &script)).await.expect("verified");
         assert!(!verified.passed, "{script}: {:?}", verified.results);
+    }
+    // Below /tmp a command writes to a directory of its own, which is gone with it: what counts is what is left.
+    for directory in [room.repository.as_path(), &path] {
+        let script = format!("mkdir -p {0}; echo x > {0}/planted; true", directory.display());
+        room.checkouts.verify(GOAL, &verify(&prepared.base, &script)).await.expect("verified");
     }
     assert_eq!(room.fingerprint(), before);
     assert!(!path.join("planted").exists());
