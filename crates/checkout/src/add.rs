@@ -56,14 +56,13 @@ impl Checkouts {
             let reason = "a checkout of the other kind has this name";
             return Err(Error::Invalid { what: "checkout name", value: name.to_owned(), reason });
         }
-        let work = goal.places.work(name);
-        let is_there = check_real(&work).is_ok();
+        let is_there = check_real(&goal.work(name, kind)).is_ok();
         let mut state = match (found, kind) {
             (Some(state), Kind::Writer) if is_there => state,
+            (_, Kind::Writer) if goal.is_in_place(kind) => self.take_over(&goal, name, commit).await?,
             (found, _) => self.check_out(&goal, name, commit, kind, found).await?,
         };
-        let setup = goal.record.options.setup.as_ref().or(self.parts.config.setup.as_ref());
-        if let (Kind::Writer, false, Some(setup)) = (kind, state.is_set_up, setup) {
+        if let (Kind::Writer, false, Some(setup)) = (kind, state.is_set_up, self.setup_of(&goal)) {
             self.set_up(&goal, name, &state, setup).await?;
             state.is_set_up = true;
             goal.save_state(name, &state).await?;
@@ -151,16 +150,20 @@ impl Checkouts {
     }
 
     fn added(&self, goal: &Goal, name: &str, state: &State) -> Result<Added, Error> {
-        let (path, temporary) = (goal.places.work(name), goal.places.temporary(name));
+        let (path, temporary) = (goal.work(name, state.kind), goal.places.temporary(name));
         make_directory(&temporary)?;
-        let objects = [&goal.record.objects].into_iter().chain(&goal.record.borrowed);
         Ok(Added {
             directory: path.join(&goal.record.prepared.subdirectory),
             environment: environment_of(&goal.places, goal.name(), name, state.port),
-            readable: objects.cloned().collect(),
+            readable: goal.readable(state.kind),
             writable: vec![temporary],
             path,
         })
+    }
+
+    /// The command that prepares a checkout for workers and for verify commands.
+    pub(crate) fn setup_of<'a>(&'a self, goal: &'a Goal) -> Option<&'a String> {
+        goal.record.options.setup.as_ref().or(self.parts.config.setup.as_ref())
     }
 
     async fn set_up(&self, goal: &Goal, name: &str, state: &State, setup: &str) -> Result<(), Error> {

@@ -130,7 +130,7 @@ impl Checkouts {
         if state.kind == Kind::ReadOnly {
             return Err(Error::ReadOnly { name: name.to_owned() });
         }
-        let work = goal.places.work(name);
+        let work = goal.work(name, state.kind);
         check_real(&work)?;
         let index = self.index_of(goal, name, &state.parent_tree).await?;
         let staged = self.stage_work(goal, name, &work, &index).await?;

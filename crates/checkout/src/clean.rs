@@ -135,6 +135,7 @@ impl Checkouts {
         let goal = self.goal(goal).await?;
         let mut checkouts = Vec::new();
         for (name, state) in states(&goal).await? {
+            // The user's own checkout is none of ours.
             let path = goal.places.work(&name);
             if path.is_dir() {
                 checkouts.push(KeptCheckout {
@@ -181,6 +182,7 @@ impl Checkouts {
         let goal = self.goal(goal).await?;
         let before = self.usage(goal.name()).await?.bytes;
         let mut cleaned = Cleaned::default();
+        self.release(&goal).await?;
         if cleanup == Cleanup::Never {
             return Ok(cleaned);
         }

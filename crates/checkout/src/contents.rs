@@ -33,7 +33,7 @@ impl Checkouts {
     pub async fn contents(&self, goal: &str, name: &str) -> Result<Contents, Error> {
         let _lock = self.lock(goal, name).await;
         let (goal, state) = self.goal_with(goal, name).await?;
-        let work = goal.places.work(name);
+        let work = goal.work(name, state.kind);
         check_real(&work)?;
         let measured = work.clone();
         let mut contents = Contents {

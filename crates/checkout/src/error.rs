@@ -23,6 +23,12 @@ pub enum Error {
     OldGit { version: String },
     #[error("the repository {} is a partial clone and lacks files of the base: {reason}", repository.display())]
     Incomplete { repository: PathBuf, reason: String },
+    #[error("{} cannot be changed without isolation: {reason}", directory.display())]
+    InPlace { directory: PathBuf, reason: String },
+    #[error("{} has uncommitted changes: {files}", directory.display())]
+    NotClean { directory: PathBuf, files: String },
+    #[error("goal {goal} works in {} without isolation", directory.display())]
+    InPlaceTaken { directory: PathBuf, goal: String, reference: String },
     #[error("the branch {branch} exists already and does not belong to this goal")]
     BranchExists { branch: String },
     #[error("goal {goal} was prepared before with other options")]
@@ -95,6 +101,7 @@ impl Explain for Error {
             | Self::UnknownBase { .. }
             | Self::OldGit { .. }
             | Self::Incomplete { .. }
+            | Self::InPlace { .. }
             | Self::ReadOnly { .. }
             | Self::NoBranch
             | Self::Setup { .. } => FailureKind::Invalid,
@@ -102,7 +109,9 @@ impl Explain for Error {
             | Self::UnknownCheckout { .. }
             | Self::UnknownCommit { .. }
             | Self::UnknownBranch { .. } => FailureKind::NotFound,
-            Self::BranchExists { .. }
+            Self::NotClean { .. }
+            | Self::InPlaceTaken { .. }
+            | Self::BranchExists { .. }
             | Self::OtherOptions { .. }
             | Self::Unsaved { .. }
             | Self::HeadMoved { .. }
@@ -129,6 +138,9 @@ impl Explain for Error {
             Self::UnknownBase { .. } => "unknown_base",
             Self::OldGit { .. } => "git_too_old",
             Self::Incomplete { .. } => "incomplete_repository",
+            Self::InPlace { .. } => "not_in_place",
+            Self::NotClean { .. } => "not_clean",
+            Self::InPlaceTaken { .. } => "in_place_taken",
             Self::BranchExists { .. } => "branch_exists",
             Self::OtherOptions { .. } => "other_options",
             Self::UnknownGoal { .. } => "unknown_goal",
@@ -165,6 +177,13 @@ impl Explain for Error {
             Self::Incomplete { .. } => {
                 "check out the base once, so that git fetches its files, or use a full clone".into()
             }
+            Self::InPlace { .. } => "leave out `--no-isolate`: workers then get checkouts of their own".into(),
+            Self::NotClean { .. } => {
+                "without isolation work must begin with a clean checkout: commit or stash, or leave out `--no-isolate`".into()
+            }
+            Self::InPlaceTaken { goal, reference, .. } => format!(
+                "wait for it, or stop it with `drawloom goal cancel {goal}`; if its server is gone: git update-ref -d {reference}"
+            ),
             Self::BranchExists { branch } => format!("rename or delete it: `git branch -D {branch}`"),
             Self::OtherOptions { .. } => "use the options of the first call, or another goal".into(),
             Self::Unsaved { .. } => "make a checkpoint first".into(),

@@ -13,6 +13,7 @@ use crate::{
     checkouts::{Checkouts, globs},
     error::Error,
     git::Repository,
+    in_place::check_clean,
     names::{is_git_name, shown},
     places::{Places, blocking, copy_index, make_directory},
     prepare::Facts,
@@ -30,7 +31,12 @@ impl Checkouts {
     /// Takes in what the goal's options name, and warns about uncommitted changes that workers will not see.
     pub(crate) async fn take_in_users_files(&self, goal: &mut Goal, facts: &Facts) -> Result<(), Error> {
         let options = goal.record.options.clone();
-        let Some((top, _)) = &facts.work_tree else { return Ok(()) };
+        let Some((top, _)) = &facts.work_tree else {
+            return match options.in_place {
+                true => Err(Error::InPlace { directory: facts.common.clone(), reason: "it is a bare repository".into() }),
+                false => Ok(()),
+            };
+        };
         let head =
             self.git_in(goal.name(), top).args(["rev-parse", "--verify", "--quiet", "HEAD"]).run(&[0, 1]).await?;
         let is_head = head.code == 0 && head.oid()? == goal.record.prepared.base_commit;
@@ -46,6 +52,9 @@ impl Checkouts {
             for path in self.git(goal, Repository::Ours).index(&index).args(asked).ok().await?.parts()? {
                 scan.changed.entry(path).or_insert(Tracked::Yes);
             }
+        }
+        if options.in_place {
+            check_clean(goal, &scan, is_head)?;
         }
         scan.ignored.clear();
         scan.special.clear();

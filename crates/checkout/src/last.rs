@@ -21,7 +21,7 @@ impl Checkouts {
         let mut kept = Vec::new();
         for (name, state) in states(&found).await? {
             let is_kept = state.checkpoints.iter().any(|(key, _)| key == KEY);
-            let is_there = check_real(&found.places.work(&name)).is_ok();
+            let is_there = check_real(&found.work(&name, state.kind)).is_ok();
             if state.kind != Kind::Writer || !(is_kept || is_there) {
                 continue;
             }
@@ -31,6 +31,7 @@ impl Checkouts {
                 kept.push((name, made));
             }
         }
+        self.release(&found).await?;
         Ok(kept)
     }
 }

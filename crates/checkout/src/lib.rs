@@ -4,7 +4,7 @@
 //! that git directory with `--work-tree` and index files of our own: nothing that a worker can write, such as the config, hooks
 //! or refs of its clone, is ever read. In the user's repository only new objects, `refs/drawloom/*` and the branch
 //! `drawloom/<goal>` appear, until [`Checkouts::land`] fast-forwards a branch. The user's checkout, index, config, hooks and HEAD
-//! are never touched.
+//! are never touched, except by the workers of a goal that was prepared `in_place`.
 //!
 //! Every function can be repeated after it, drawloom or git was killed: the same input gives the same answer. Callers pass the
 //! times and keys, so commit ids are the same too. One process at a time may use a root.
@@ -22,6 +22,7 @@ mod diff;
 mod durable;
 mod error;
 mod git;
+mod in_place;
 mod include;
 mod land;
 mod last;

@@ -12,13 +12,15 @@ use crate::{
     checkouts::check_names,
     error::Error,
     places::{Places, read_json},
-    state::{Record, State},
+    state::{Goal, Record, State},
 };
 
 /// A checkout, open.
 #[derive(Debug)]
 pub struct Opened {
     pub kind: Kind,
+    /// Whether it is the user's own checkout: what works there must not change `.git`.
+    pub is_in_place: bool,
     /// The top of the checkout. No link was followed on the way to it.
     pub directory: File,
     /// Where that is.
@@ -41,15 +43,17 @@ pub fn open(root: &Path, goal: &str, name: &str) -> Result<Opened, Error> {
     let state: Option<State> = read_json(&places.state(name))?;
     let unknown = || Error::UnknownCheckout { goal: goal.to_owned(), name: name.to_owned() };
     let state = state.ok_or_else(unknown)?;
-    let path = places.work(name);
+    let found = Goal { record, places };
+    let (path, places) = (found.work(name, state.kind), &found.places);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
         .map_err(|error| Error::file("open", &path)(error.into()))?;
     Ok(Opened {
+        is_in_place: found.is_in_place(state.kind),
         kind: state.kind,
         directory: File::from(directory),
-        environment: environment_of(&places, goal, name, state.port),
-        readable: [record.objects].into_iter().chain(record.borrowed).collect(),
+        environment: environment_of(places, goal, name, state.port),
+        readable: found.readable(state.kind),
         temporary: places.temporary(name),
         path,
     })

@@ -41,6 +41,11 @@ impl Places {
         self.0.join("included")
     }
 
+    /// Names the user's checkout that workers of the goal change, if they do. Others read it: the CLIs that work there.
+    pub(crate) fn in_place(&self) -> PathBuf {
+        self.0.join("in-place")
+    }
+
     pub(crate) fn all_work(&self) -> PathBuf {
         self.0.join("work")
     }

@@ -28,9 +28,12 @@ pub struct Prepare {
     /// Globs of more files of the user's checkout that workers get. New files become part of the base. Ignored files and those
     /// whose names usually mean secrets are copied into each checkout instead, and never committed.
     pub include: Vec<String>,
-    /// A shell command that is run once in each new writable checkout, in place of the one of the config.
+    /// A shell command that is run once in each new writable checkout and each one for verification, in place of the one of the config.
     #[serde(default)]
     pub setup: Option<String>,
+    /// Whether workers change the user's checkout itself, one after another. It must be clean and at the base.
+    #[serde(default)]
+    pub in_place: bool,
     /// The time of the commit that holds uncommitted files, in seconds since 1970.
     pub at: i64,
 }
@@ -75,10 +78,11 @@ impl Checkouts {
         let _refs = self.lock_refs(goal).await;
         if let Some(found) = self.find_goal(goal).await? {
             let same = found.record.directory == directory && found.record.options == *options;
-            return match same {
-                true => Ok(found.record.prepared),
-                false => Err(Error::OtherOptions { goal: goal.to_owned() }),
-            };
+            if !same {
+                return Err(Error::OtherOptions { goal: goal.to_owned() });
+            }
+            self.claim(&found).await?;
+            return Ok(found.record.prepared);
         }
         let facts = self.facts(goal, directory).await?;
         let places = self.places(goal);
@@ -114,6 +118,7 @@ impl Checkouts {
             self.check_complete(&goal, files).await?;
         }
         self.take_in_users_files(&mut goal, &facts).await?;
+        goal.warn_in_place();
         record = goal.record.clone();
         let reference = format!("refs/drawloom/{}/base", goal.name());
         // An earlier try may have been killed here, and HEAD may have moved since. Nothing builds on that try.
@@ -122,6 +127,8 @@ impl Checkouts {
         let path = goal.places.record();
         let saved = record.clone();
         blocking(move || write_json(&path, &saved)).await?;
+        // Last: what has a record is given back at the end of its goal.
+        self.claim(&goal).await?;
         Ok(record.prepared)
     }
 
@@ -263,16 +270,23 @@ impl Checkouts {
         let mut warnings = Vec::new();
         if !goal.record.submodules.is_empty() {
             let all: Vec<&str> = goal.record.submodules.iter().take(5).map(String::as_str).collect();
-            warnings.push(format!(
-                "submodules are not checked out ({}{}): workers see empty directories, and changes there are not kept",
-                all.join(", "),
-                if goal.record.submodules.len() > all.len() { ", …" } else { "" }
-            ));
+            let more = if goal.record.submodules.len() > all.len() { ", …" } else { "" };
+            let all = all.join(", ");
+            warnings.push(match goal.record.options.in_place {
+                true => format!("changes in submodules ({all}{more}) are in no checkpoint, and verification does not see them"),
+                false => format!(
+                    "submodules are not checked out ({all}{more}): workers see empty directories, and changes there are not kept"
+                ),
+            });
         }
         if has_attributes {
             let asked = ["grep", "-I", "-h", "-e", "filter=", &base, "--", ":(glob)**/.gitattributes"];
             let found = self.git(goal, Repository::Ours).with_globs().args(asked).run(&[0, 1]).await?.stdout;
             let found = String::from_utf8_lossy(&found);
+            if goal.record.options.in_place && !found.trim().is_empty() {
+                let reason = "files pass filters of .gitattributes, such as Git LFS".into();
+                return Err(Error::InPlace { directory: goal.record.prepared.repository.clone(), reason });
+            }
             if found.contains("filter=lfs") {
                 warnings
                     .push("Git LFS is not used in checkouts: workers see pointer files in place of large files".into());

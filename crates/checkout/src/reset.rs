@@ -21,6 +21,10 @@ impl Checkouts {
     pub async fn reset(&self, goal: &str, name: &str, commit: &Oid) -> Result<(), Error> {
         let _lock = self.lock(goal, name).await;
         let (goal, mut state) = self.goal_with(goal, name).await?;
+        if goal.record.options.in_place {
+            let reason = "what the user has checked out is never replaced";
+            return Err(Error::Invalid { what: "checkout name", value: name.to_owned(), reason });
+        }
         check_real(&goal.places.work(name))?;
         let tree = self.tree_of(&goal, commit).await?;
         if state.resetting.as_ref() != Some(commit) {
@@ -49,7 +53,7 @@ impl Checkouts {
     /// Paths whose content is in no checkpoint, a few of them. Files that checkpoints leave out do not count.
     pub(crate) async fn unsaved(&self, goal: &Goal, name: &str, state: &State) -> Result<Vec<String>, Error> {
         let index = self.index_of(goal, name, &state.parent_tree).await?;
-        let staged = self.stage_work(goal, name, &goal.places.work(name), &index).await?;
+        let staged = self.stage_work(goal, name, &goal.work(name, state.kind), &index).await?;
         if staged.is_empty() {
             return Ok(Vec::new());
         }

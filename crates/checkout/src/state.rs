@@ -65,6 +65,27 @@ impl Goal {
         &self.record.goal
     }
 
+    /// Where a checkout is: below our root, or what the user has checked out.
+    pub(crate) fn work(&self, name: &str, kind: Kind) -> PathBuf {
+        match self.is_in_place(kind) {
+            true => self.record.prepared.repository.clone(),
+            false => self.places.work(name),
+        }
+    }
+
+    /// Whether checkouts of this kind are the user's own.
+    pub(crate) fn is_in_place(&self, kind: Kind) -> bool {
+        kind == Kind::Writer && self.record.options.in_place
+    }
+
+    /// What programs in a checkout must be able to read besides, to use git in it.
+    pub(crate) fn readable(&self, kind: Kind) -> Vec<PathBuf> {
+        let record = &self.record;
+        // The git directory of a linked worktree lies elsewhere.
+        let common = self.is_in_place(kind).then_some(&record.common);
+        [&record.objects].into_iter().chain(&record.borrowed).chain(common).cloned().collect()
+    }
+
     pub(crate) async fn state(&self, name: &str) -> Result<State, Error> {
         let found = self.find_state(name).await?;
         found.ok_or_else(|| Error::UnknownCheckout { goal: self.record.goal.clone(), name: name.to_owned() })

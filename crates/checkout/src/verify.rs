@@ -1,4 +1,4 @@
-//! Verifying a commit outside of any worker: a fresh checkout of its tree, with protected paths as the base has them.
+//! Verifying a commit outside of any worker: a fresh checkout of its tree, set up, with protected paths as the base has them.
 
 mod protect;
 mod run;
@@ -104,7 +104,7 @@ impl Checkouts {
         let base = verify.base.as_ref().unwrap_or(&goal.record.prepared.base);
         let (tree, base_tree) = tokio::try_join!(self.tree_of(&goal, &verify.commit), self.tree_of(&goal, base))?;
         let (protected_tree, tampered) = self.protect(&goal, verify, &tree, &base_tree).await?;
-        let digest = self.digest_of(verify);
+        let digest = self.digest_of(&goal, verify);
         let until = verify.within.map(|within| self.parts.clock.now().after(within));
         let (outcome, cached) = self.outcome(&goal, verify, (&protected_tree, &digest), until).await?;
         let red_before = match verify.witness && outcome.is_green() {
@@ -127,11 +127,12 @@ impl Checkouts {
     }
 
     /// Of the commands and of all that can change their answer, besides the tree.
-    fn digest_of(&self, verify: &Verify) -> String {
+    fn digest_of(&self, goal: &Goal, verify: &Verify) -> String {
         let sandbox = &self.parts.sandbox;
         let surroundings = format!("{:?} {:?} {:?}", sandbox.confined, sandbox.network, sandbox.limits);
         let path = self.parts.environment.iter().find(|(name, _)| name == "PATH");
-        hex(&serde_json::to_vec(&(&verify.commands, &verify.protect, surroundings, path)).unwrap_or_default())
+        let asked = (&verify.commands, &verify.protect, self.setup_of(goal));
+        hex(&serde_json::to_vec(&(asked, surroundings, path)).unwrap_or_default())
     }
 
     /// What the commands answer for a tree, and whether that was known.

@@ -1,4 +1,5 @@
-//! Where a CLI works: the agent's volume, or a checkout of its own run tree. A caller cannot name any other directory.
+//! Where a CLI works: the agent's volume, a checkout of its own run tree, or the user's checkout that this tree was given. A caller
+//! cannot name any other directory.
 
 use std::{
     fs::{self, File},
@@ -10,13 +11,16 @@ use drawloom_contract::{
     failure::Explain,
     tool::{self, ToolContext, ToolError},
 };
-use drawloom_process::{Guarded, ListedPath, guarded_in, path_of};
+use drawloom_process::{Guard, Guarded, ListedPath, guarded_in, path_of};
 use rustix::fs::{CWD, OFlags, ResolveFlags, openat2};
 
 use crate::{error::Error, input::Mode};
 
 /// A file in the directory of a tree, beside its checkouts, with paths that its processes may read: one path per line.
 const READABLE: &str = "readable";
+
+/// A file beside the checkouts of a goal without isolation, with the path of the user's checkout that its workers change.
+const IN_PLACE: &str = "in-place";
 
 /// Where a CLI works and what it may do there.
 #[derive(Debug)]
@@ -43,7 +47,17 @@ pub(crate) fn find(
     checkouts: &Path,
 ) -> Result<Workplace, ToolError> {
     match directory {
-        Some(directory) => checkout(&of_tree(checkouts, context), directory, mode),
+        Some(directory) => {
+            let tree = of_tree(checkouts, context);
+            match in_place(&tree, directory) {
+                Some((path, git)) => {
+                    // Who can change the user's `.git` can run programs when the user next uses git.
+                    let guarded = vec![Guarded { path: git, rule: Guard::ReadOnly }];
+                    Ok(Workplace { isolated: false, guarded, ..checkout(&tree, path, mode)? })
+                }
+                None => checkout(&tree, inside(&tree, directory)?, mode),
+            }
+        }
         None => volume(context, mode),
     }
 }
@@ -65,8 +79,14 @@ fn volume(context: &ToolContext, mode: Option<Mode>) -> Result<Workplace, ToolEr
     Ok(Workplace { directory: place.root, path, mode, isolated: false, guarded, readable: Vec::new() })
 }
 
-fn checkout(tree: &Path, directory: &Path, mode: Option<Mode>) -> Result<Workplace, ToolError> {
-    let path = inside(tree, directory)?;
+/// The real path of a directory in the user's checkout that the tree was given, and the `.git` of that checkout.
+fn in_place(tree: &Path, directory: &Path) -> Option<(PathBuf, PathBuf)> {
+    let top = PathBuf::from(fs::read_to_string(tree.join(IN_PLACE)).ok()?).canonicalize().ok()?;
+    let real = directory.canonicalize().ok().filter(|real| real.starts_with(&top) && real.is_dir())?;
+    Some((real, top.join(".git")))
+}
+
+fn checkout(tree: &Path, path: PathBuf, mode: Option<Mode>) -> Result<Workplace, ToolError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat2(CWD, &path, flags, rustix::fs::Mode::empty(), ResolveFlags::NO_SYMLINKS)
         .map_err(|error| ToolError::Failed(format!("cannot open {}: {error}", path.display())))?;

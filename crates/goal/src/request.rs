@@ -114,10 +114,10 @@ pub struct WorkspaceInput {
     pub include: Vec<String>,
     #[serde(default)]
     pub cleanup: Cleanup,
-    /// A shell command that prepares each worker's checkout. Replaces `goals.setup` of the config.
+    /// A shell command that prepares each checkout of workers and of verify commands. Replaces `goals.setup` of the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
-    /// Whether workers get checkouts of their own. Without, one worker at a time changes the directory itself.
+    /// Whether workers get checkouts of their own. Without, one worker at a time changes the user's checkout itself.
     #[serde(default = "yes")]
     pub isolate: bool,
 }
@@ -224,8 +224,8 @@ impl GoalInput {
         }
     }
 
-    /// Whether workers get checkouts of their own.
-    pub(crate) fn is_isolated(&self) -> bool {
-        self.workspace.as_ref().is_some_and(|workspace| workspace.isolate)
+    /// Whether workers share one directory, the user's own.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| !workspace.isolate)
     }
 }

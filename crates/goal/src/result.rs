@@ -150,7 +150,11 @@ impl Story {
         if let Some(prepared) = self.prepared().filter(|_| !self.changed_files().is_empty()) {
             let changed = self.changed_files().len();
             let plural = if changed == 1 { "" } else { "s" };
-            text += &format!(" · branch {} ({changed} file{plural} changed)", prepared.branch);
+            let place = match prepared.in_place {
+                true => prepared.repository.display().to_string(),
+                false => format!("branch {}", prepared.branch),
+            };
+            text += &format!(" · {place} ({changed} file{plural} changed)");
         }
         text
     }
@@ -158,7 +162,8 @@ impl Story {
     /// Whether it ended without its own last step, because it was cancelled or ran out of time: what its workers left is in no
     /// checkpoint of the loop.
     pub fn is_cut_off(&self) -> bool {
-        self.outcome.is_some() && self.prepared().is_some() && !self.state.notes.contains_key("cleaned")
+        let begun = self.state.steps.get("prepare").is_some_and(|step| step.end.as_ref().is_none_or(|end| !end.is_error));
+        self.outcome.is_some() && begun && !self.state.notes.contains_key("cleaned")
     }
 
     fn cleaned(&self) -> Option<Cleaned> {
@@ -191,10 +196,11 @@ impl Story {
         }
         if let Some(prepared) = self.prepared() {
             let cleaned = self.cleaned().unwrap_or_default();
-            let path: &Option<PathBuf> = &cleaned.kept;
+            let path: Option<PathBuf> = if prepared.in_place { Some(prepared.path) } else { cleaned.kept };
             result["worktree"] = json!({
                 "path": path,
                 "repository": prepared.repository,
+                "in_place": prepared.in_place.then_some(true),
                 "branch": prepared.branch,
                 "base": prepared.base,
                 "head": self.head().map(|(head, _)| head),
@@ -226,10 +232,13 @@ impl Story {
         merged.iter().map(line).collect()
     }
 
+    /// What the user should know: first of the repository, then of the loop.
     fn warnings(&self) -> Vec<Value> {
+        let prepared = self.prepared().map(|prepared| prepared.warnings).unwrap_or_default();
         let mut noted: Vec<&Noted> = self.state.notes.values().filter(|noted| noted.kind == "warning").collect();
         noted.sort_by_key(|noted| noted.number);
-        noted.iter().map(|noted| noted.data["message"].clone()).collect()
+        let noted = noted.iter().map(|noted| noted.data["message"].clone());
+        prepared.into_iter().map(Value::from).chain(noted).collect()
     }
 
     fn iteration_of(&self, number: u32) -> Value {

@@ -49,8 +49,11 @@ pub struct Prepared {
     pub base: String,
     /// The goal's branch in that repository.
     pub branch: String,
-    /// Where checkouts are.
+    /// Where checkouts are: of a goal without isolation, the user's own.
     pub path: PathBuf,
+    /// Whether workers change the user's checkout itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
     #[serde(default)]
     pub warnings: Vec<String>,
 }

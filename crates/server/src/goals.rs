@@ -202,7 +202,11 @@ impl Goals {
         }
         if read.story.is_cut_off() {
             match self.host.left(&key(&read.view)).await {
-                Ok(left) => value["worktree"]["left"] = serde_json::to_value(left).unwrap_or_default(),
+                Ok(left) => {
+                    if let Some(worktree) = value.get_mut("worktree").and_then(Value::as_object_mut) {
+                        worktree.insert("left".into(), serde_json::to_value(left).unwrap_or_default());
+                    }
+                }
                 Err(failure) => {
                     let warning = format!("what its workers left is not kept as commits yet: {}", failure.message);
                     if let Some(warnings) = value["warnings"].as_array_mut() {

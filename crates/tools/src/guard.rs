@@ -85,7 +85,10 @@ pub(crate) fn check_write(
         // A file system may take both spellings for one name; while the file does not exist, its identity cannot tell.
         let is_named = holds && name.eq_ignore_ascii_case(&guarded.name);
         if is_named || existing.is_some_and(|existing| identities(guarded).any(|identity| identity == existing)) {
-            return Err(refusal(path, guarded.rule));
+            return Err(match is_git(guarded) {
+                true => ToolError::Denied(format!("{}: agents cannot change the user's repository", path.display())),
+                false => refusal(path, guarded.rule),
+            });
         }
     }
     Ok(())
@@ -93,7 +96,8 @@ pub(crate) fn check_write(
 
 /// Refuses to change what is in a protected folder, wherever links led: the directories above are compared one by one.
 fn check_folders(guarded: &[Guarded], path: &Path, directory: impl AsFd) -> Result<(), ToolError> {
-    let folders: Vec<Identity> = guarded.iter().filter_map(folder).collect();
+    let folders: Vec<(Identity, &Guarded)> =
+        guarded.iter().filter_map(|guarded| Some((folder(guarded)?, guarded))).collect();
     if folders.is_empty() {
         return Ok(());
     }
@@ -104,9 +108,10 @@ fn check_folders(guarded: &[Guarded], path: &Path, directory: impl AsFd) -> Resu
     let mut here = open(&directory, ".")?;
     for _ in 0..MOST_DEPTH {
         let identity = Identity::of(&here).map_err(|error| failed(path, &error))?;
-        if folders.contains(&identity) {
+        if let Some((_, guarded)) = folders.iter().find(|(folder, _)| *folder == identity) {
+            let holds = if is_git(guarded) { "the user's repository" } else { "the server's agents or skills" };
             return Err(ToolError::Denied(format!(
-                "{}: this folder contains the server's agents or skills; agents can read it but not change it",
+                "{}: this folder contains {holds}; agents can read it but not change it",
                 path.display()
             )));
         }
@@ -117,6 +122,11 @@ fn check_folders(guarded: &[Guarded], path: &Path, directory: impl AsFd) -> Resu
         here = above;
     }
     Err(ToolError::Denied(format!("{}: nested more than {MOST_DEPTH} directories deep", path.display())))
+}
+
+/// Whether it is the repository of a checkout that belongs to the user.
+fn is_git(guarded: &Guarded) -> bool {
+    guarded.name == ".git"
 }
 
 /// A protected folder, as it is now.

@@ -68,9 +68,22 @@ impl Checkouts {
             make_directory(&made)
         });
         prepared.await?;
+        let setup = self.setup_of(goal).map(|setup| VerifyCommand {
+            name: format!("setup: {setup}"),
+            program: Program::Shell(setup.clone()),
+            timeout_seconds: Some(self.parts.config.setup_timeout_seconds),
+        });
         let mut results = Vec::new();
-        for command in &verify.commands {
-            results.push(self.run_command(goal, (&work, &temporary), command, self.limit_of(command, until)).await?);
+        for command in setup.iter().chain(&verify.commands) {
+            let result = self.run_command(goal, (&work, &temporary), command, self.limit_of(command, until)).await?;
+            let (is_setup, ok) = (setup.as_ref() == Some(command), result.ok);
+            // Setup is only told when it fails, and then the commands could not answer.
+            if !(is_setup && ok) {
+                results.push(result);
+            }
+            if is_setup && !ok {
+                break;
+            }
         }
         let git = self.git(goal, Repository::Ours).work_tree(&work, &index);
         let changed = git.args(["ls-files", "-z", "--modified", "--deleted"]).ok().await?.parts()?;

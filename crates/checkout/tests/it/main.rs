@@ -5,6 +5,7 @@ mod support;
 mod cheats;
 mod clean;
 mod faults;
+mod in_place;
 mod life;
 mod property;
 mod repositories;

@@ -170,7 +170,9 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
             &worktree.base[..12.min(worktree.base.len())],
             worktree.branch
         ));
-        if result.status == "completed" {
+        if worktree.in_place {
+            output.note(format!("commit it:   in {}, where it is", worktree.repository.display()));
+        } else if result.status == "completed" {
             output.note(format!("take it:     drawloom goal land {}", result.run_id));
         }
     }

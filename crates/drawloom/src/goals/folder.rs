@@ -130,7 +130,9 @@ impl Folders {
                 if story.is_cut_off() {
                     // Without the commits there is no result.json, so that the next start makes them.
                     let left = self.left(key).await.map_err(std::io::Error::other)?;
-                    result["worktree"]["left"] = json!(left);
+                    if let Some(worktree) = result.get_mut("worktree") {
+                        worktree["left"] = json!(left);
+                    }
                 }
                 replace(&folder.join("result.json"), &result)?;
                 return replace(&folder.join("status.json"), &status(&story, key.run, &folder));

@@ -133,12 +133,9 @@ impl Host {
                 None => Ok(None),
             };
         };
-        if request.isolate == Some(false) {
-            return Err(refuse(
-                "not_built",
-                "isolate: false is not supported: workers always get checkouts of their own",
-            )
-            .with_hint("leave it out; `git merge --ff-only drawloom/<goal>` brings the work to your branch"));
+        let isolate = request.isolate.unwrap_or(true);
+        if !isolate {
+            check_in_place(caller, request)?;
         }
         Ok(Some(WorkspaceInput {
             directory: self.directory(caller, cwd)?,
@@ -151,7 +148,7 @@ impl Host {
                 Some(GoalCleanup::Never) => Cleanup::Never,
             },
             setup: setup(request)?,
-            isolate: true,
+            isolate,
         }))
     }
 
@@ -198,6 +195,25 @@ impl Host {
             models: Vec::new(),
             problem,
         }
+    }
+}
+
+/// Refuses what is not possible when workers change the user's checkout itself.
+fn check_in_place(caller: &Caller, request: &Orchestrate) -> Result<(), Failure> {
+    if caller.proof == Proof::Principal {
+        let message = "isolate: false is for the operator of this server: a token of `principals` cannot change checkouts";
+        return Err(Failure::new(FailureKind::Denied, "in_place_denied", message)
+            .with_hint("leave isolate out: workers then get checkouts of their own"));
+    }
+    let excluded = [
+        ("skip_permissions", request.skip_permissions),
+        ("base", request.base.is_some()),
+        ("include_uncommitted", request.include_uncommitted),
+    ];
+    match excluded.iter().find(|(_, is_set)| *is_set) {
+        Some((name, _)) => Err(refuse("not_isolated", format!("{name} needs isolated checkouts"))
+            .with_hint(format!("leave out either {name} or `isolate: false` (--no-isolate)"))),
+        None => Ok(()),
     }
 }
 
@@ -335,6 +351,11 @@ impl GoalHost for Host {
         let Some(prepared) = goal.prepared() else {
             return Err(refuse("no_branch", "this goal has no repository, so it has nothing to land"));
         };
+        if prepared.in_place {
+            let top = prepared.repository.display();
+            return Err(refuse("in_place", format!("the work of this goal is in {top} already, not committed"))
+                .with_hint(format!("look at it with `git -C {top} diff`, then commit it there")));
+        }
         let Some((head, verified)) = goal.head().filter(|(head, _)| *head != prepared.base) else {
             return Err(refuse("nothing_to_land", format!("{} has no changes", prepared.branch)));
         };

@@ -1,6 +1,7 @@
 //! Checkouts as volumes: an agent of the backend `model` has one, which exists only in its goal's run tree.
 
 use std::{
+    ffi::OsString,
     fs::File,
     path::{Component, Path, PathBuf},
     sync::Arc,
@@ -9,7 +10,7 @@ use std::{
 use drawloom_checkout::{self as checkout, Kind, Opened};
 use drawloom_contract::{
     ids::RunId,
-    tool::{Beside, Holder, Mode, Place, ToolError, Volumes},
+    tool::{Beside, Guard, Guarded, Holder, Mode, Place, ToolError, Volumes},
 };
 use drawloom_substrate::VolumeTable;
 
@@ -64,15 +65,22 @@ impl Volumes for WithCheckouts {
 
 impl WithCheckouts {
     fn place(&self, volume: &str, opened: Opened, mode: Mode, path: PathBuf) -> Result<Place, ToolError> {
-        let Opened { directory, environment, readable, temporary, .. } = opened;
-        let guarded = self
+        let Opened { directory, environment, readable, temporary, is_in_place, .. } = opened;
+        let mut guarded = self
             .table
             .guarded(&directory)
             .map_err(|error| ToolError::Failed(format!("cannot protect the config files from commands: {error}")))?;
+        let directory = Arc::new(directory);
+        if is_in_place {
+            // Who can change the user's `.git` can run programs when the user next uses git.
+            let name = OsString::from(".git");
+            let git = Guarded { directory: directory.clone(), path: Some(name.clone().into()), name, rule: Guard::ReadOnly };
+            guarded = guarded.iter().cloned().chain([git]).collect();
+        }
         let writable = if mode == Mode::ReadWrite { vec![temporary] } else { Vec::new() };
         Ok(Place {
             volume: volume.into(),
-            root: Arc::new(directory),
+            root: directory,
             mode,
             guarded,
             beside: Arc::new(Beside { environment, readable, writable }),

@@ -173,16 +173,18 @@ impl Workspace for Repositories {
             uncommitted: input.uncommitted,
             include: input.include.clone(),
             setup: input.setup.clone(),
+            in_place: !input.isolate,
             at: 0,
         };
         let checkouts = self.checkouts().await?;
-        let prepared = checkouts.prepare(goal, &input.directory, &options).await.map_err(|error| told(&error))?;
         checkouts.check_disk(goal).await.map_err(|error| told(&error))?;
+        let prepared = checkouts.prepare(goal, &input.directory, &options).await.map_err(|error| told(&error))?;
         Ok(Prepared {
+            path: if input.isolate { self.folder(goal) } else { prepared.repository.clone() },
             repository: prepared.repository,
             base: prepared.base.to_string(),
             branch: prepared.branch,
-            path: self.folder(goal),
+            in_place: !input.isolate,
             warnings: prepared.warnings,
         })
     }

@@ -58,7 +58,10 @@ impl Walk<'_> {
     fn prepared(&mut self) -> Flow<Option<Prepared>> {
         let Some(workspace) = &self.input.workspace else { return Ok(None) };
         let prepared: Prepared = self.must("prepare", PREPARE, || json!({ "workspace": workspace }))?;
-        let data = json!({ "path": prepared.path, "branch": prepared.branch, "base": prepared.base, "warnings": prepared.warnings });
+        let mut data = json!({ "path": prepared.path, "branch": prepared.branch, "base": prepared.base, "warnings": prepared.warnings });
+        if prepared.in_place {
+            data["in_place"] = true.into();
+        }
         self.note("worktree", "worktree_ready", |_| data);
         Ok(Some(prepared))
     }
@@ -197,11 +200,7 @@ impl Walk<'_> {
 
     /// A read-only checkout of `head` for a planner or reviewer.
     pub(super) fn view(&mut self, key: &str, head: Option<&str>) -> Flow<Option<CheckedOut>> {
-        let (Some(head), true) = (head, self.input.is_isolated()) else {
-            let directory = self.input.workspace.as_ref().filter(|workspace| !workspace.isolate);
-            return Ok(directory
-                .map(|workspace| CheckedOut { directory: workspace.directory.clone(), ..CheckedOut::default() }));
-        };
+        let Some(head) = head else { return Ok(None) };
         let checkout = Checkout { name: "view".into(), commit: head.into(), read_only: true, reset: false };
         self.must(&format!("{key}/view"), CHECKOUT, || json!({ "checkout": checkout })).map(Some)
     }

@@ -75,7 +75,12 @@ impl Walk<'_> {
         let common = Common { brief, feedback, subgoals };
         let mut head = head.map(str::to_owned);
         let mut worked: Vec<Option<Worked>> = vec![None; subgoals.len()];
-        for wave in waves(subgoals) {
+        let mut waves = waves(subgoals);
+        if self.input.is_in_place() {
+            // In one directory, each begins with the work of those before.
+            waves = waves.into_iter().flatten().map(|index| vec![index]).collect();
+        }
+        for wave in waves {
             let (mut pending, mut stop) = (false, None);
             for index in wave.iter().copied() {
                 let subgoal = &subgoals[index];
@@ -142,7 +147,7 @@ impl Walk<'_> {
                 }
             }
         }
-        if let (Some(parent), true) = (head, self.input.is_isolated()) {
+        if let Some(parent) = head {
             worked.kept = self.checkpoint(&place, parent, 0)?;
         }
         match stopped {
@@ -155,21 +160,12 @@ impl Walk<'_> {
         let subgoal = &common.subgoals[index];
         let key = format!("{}/w/{}", self.place(), subgoal.id);
         let mut place = Place { subgoal, index, key, directory: None };
-        place.directory = match (&self.input.workspace, head) {
-            (Some(workspace), Some(head)) if workspace.isolate => {
-                let checkout = Checkout {
-                    name: place.checkout(self.iteration),
-                    commit: head.into(),
-                    read_only: false,
-                    reset: false,
-                };
-                Some(self.must(&format!("{}/checkout", place.key), CHECKOUT, || json!({ "checkout": checkout }))?)
-            }
-            (Some(workspace), _) => {
-                Some(CheckedOut { directory: workspace.directory.clone(), ..CheckedOut::default() })
-            }
-            (None, _) => None,
-        };
+        if let Some(head) = head {
+            let name = place.checkout(self.iteration);
+            let checkout = Checkout { name, commit: head.into(), read_only: false, reset: false };
+            let key = format!("{}/checkout", place.key);
+            place.directory = Some(self.must(&key, CHECKOUT, || json!({ "checkout": checkout }))?);
+        }
         Ok(place)
     }
 
@@ -212,11 +208,7 @@ impl Walk<'_> {
         let is_open = |(key, step): &(&String, &crate::state::Step)| {
             key.starts_with(&prefix) && step.end.is_none() && step.input.get("role").is_some()
         };
-        let most = match self.input.workspace.as_ref().is_some_and(|workspace| !workspace.isolate) {
-            // They share one directory.
-            true => 1,
-            false => self.input.budget.max_parallel.max(1) as usize,
-        };
+        let most = self.input.budget.max_parallel.max(1) as usize;
         let open = self.state.steps.iter().filter(is_open).count() + self.asked as usize;
         if open >= most { Err(Halt::Pending) } else { Ok(()) }
     }
@@ -287,7 +279,7 @@ impl Walk<'_> {
         mut worked: Worked,
         head: Option<String>,
     ) -> Flow<(Worked, Option<String>)> {
-        let Some(mut onto) = head.clone().filter(|_| self.input.is_isolated()) else { return Ok((worked, head)) };
+        let Some(mut onto) = head else { return Ok((worked, None)) };
         let place = self.worker_place(common, index, Some(&onto))?;
         for round in 0..=MOST_CONFLICTS {
             let Some(commit) = worked.kept.commit.clone() else { return Ok((worked, Some(onto))) };

@@ -38,7 +38,8 @@ pub struct Orchestrate {
     /// Without it, roles only answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Whether workers get checkouts of their own (default). Without, one worker at a time changes `cwd` itself, which must be clean.
+    /// Whether workers get checkouts of their own (default). Without, one worker at a time changes the checkout of `cwd` itself, which must
+    /// be clean; excludes `skip_permissions`, `base` and `include_uncommitted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolate: Option<bool>,
     /// The branch, tag or commit that work begins at. Defaults to `HEAD`.
@@ -50,7 +51,7 @@ pub struct Orchestrate {
     /// Ignored files of `cwd` that every checkout gets, as globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
-    /// A command for `/bin/sh` that prepares each worker's checkout, such as `npm ci`. Replaces `goals.setup` of the config.
+    /// A command for `/bin/sh` that prepares each checkout of workers and of verify commands, such as `npm ci`. Replaces `goals.setup` of the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
     /// What becomes of checkouts at the end: `auto` (default) removes them when all their work is on the goal's branch, `always`, or
@@ -235,11 +236,14 @@ pub struct GoalResult {
 /// The branch of a goal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GoalWorktree {
-    /// Where checkouts were kept, if they were.
+    /// Where checkouts were kept, if they were; the user's own checkout when workers changed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// The repository.
     pub repository: PathBuf,
+    /// Whether workers changed the checkout at `path` itself (`isolate: false`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
     /// The goal's branch.
     pub branch: String,
     /// The commit that work began at.

@@ -103,7 +103,7 @@ pub struct Run {
     /// Prepare each checkout with this command, such as `npm ci`
     #[arg(long, value_name = "COMMAND")]
     setup: Option<String>,
-    /// Work in the directory itself
+    /// Let workers change your checkout itself, one at a time; it must be clean
     #[arg(long)]
     no_isolate: bool,
     /// Remove checkouts at the end: auto, always or never
