@@ -60,14 +60,26 @@ impl Checkouts {
         let (reference, claim) = (claim_of(&directory), self.claim_object(goal, "-w").await?);
         self.make_durable(goal, vec![claim.clone()]).await?;
         match self.move_ref(goal, &reference, &claim, None).await {
-            Err(Error::RefTaken { found, .. }) => {
-                let held = self.git(goal, Repository::Ours).args(["cat-file", "blob", &found]).ok().await?.text()?;
-                return Err(Error::InPlaceTaken { directory, goal: held, reference });
+            Err(Error::RefTaken { .. }) => {
+                self.check_free(goal).await?;
+                self.move_ref(goal, &reference, &claim, None).await?;
             }
             claimed => claimed?,
         }
         let (path, top) = (goal.places.in_place(), directory.display().to_string());
         blocking(move || write_file(&path, top.as_bytes())).await
+    }
+
+    /// Refuses a checkout that another goal has.
+    pub(crate) async fn check_free(&self, goal: &Goal) -> Result<(), Error> {
+        let directory = goal.record.prepared.repository.clone();
+        let reference = claim_of(&directory);
+        let Some(found) = self.read_ref(goal, &reference).await? else { return Ok(()) };
+        let held = self.git(goal, Repository::Ours).args(["cat-file", "blob", found.as_str()]).ok().await?.text()?;
+        match held == goal.name() {
+            true => Ok(()),
+            false => Err(Error::InPlaceTaken { directory, goal: held, reference }),
+        }
     }
 
     /// Gives the user's checkout back. Every end of a goal comes here.

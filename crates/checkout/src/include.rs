@@ -44,6 +44,10 @@ impl Checkouts {
             let reason = "uncommitted changes belong to HEAD; leave out the base or the changes";
             return Err(Error::Invalid { what: "base", value: options.base.unwrap_or_default(), reason });
         }
+        if options.in_place {
+            // First: what another goal changed there is not the user's.
+            self.check_free(goal).await?;
+        }
         let index = self.copy_users_index(goal, facts).await?;
         let mut scan = self.scan(goal, top, &index).await?;
         if is_head {

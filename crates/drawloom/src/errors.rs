@@ -139,6 +139,11 @@ errors! {
         "unknown_base": "The base is not a commit of the repository.", "Name a branch, tag or commit.";
         "git_too_old": "Git is older than 2.38.", "Install a newer one.";
         "incomplete_repository": "The repository is a partial clone and lacks files.", "Fetch them, or use a full clone.";
+        "in_place": "The work of a goal without isolation is in the checkout already.", "Commit it there.";
+        "in_place_denied": "A token of `principals` cannot let workers change a checkout itself.", "Leave `isolate` out.";
+        "in_place_taken": "Another goal works in this checkout without isolation.", "Wait for it, or cancel it.";
+        "not_clean": "Work without isolation begins with a clean checkout.", "Commit or stash your changes, or leave `--no-isolate` out.";
+        "not_in_place": "The checkout cannot be changed without isolation; the message says why.", "Leave `--no-isolate` out.";
         "branch_exists": "The branch of the goal exists and belongs to something else.", "Rename or delete it.";
         "other_options": "The goal was prepared before with other options.", "Start another goal.";
         "unknown_goal": "The goal has no checkouts here.", "Check the id.";

@@ -111,6 +111,13 @@ impl Story {
         (self.state.usage, self.state.cost)
     }
 
+    /// What a worker answered in the call whose files have this name.
+    pub fn output(&self, label: &str) -> Option<String> {
+        let step = self.state.steps.values().find(|step| step.input["label"] == label)?;
+        let end = step.end.as_ref()?;
+        Reply::of(&end.text, end.is_error).ok().map(|reply| reply.output)
+    }
+
     /// The goal's branch and base, once they are known.
     pub fn prepared(&self) -> Option<Prepared> {
         let end = self.state.steps.get("prepare")?.end.as_ref()?;

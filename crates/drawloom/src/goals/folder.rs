@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
@@ -115,7 +116,7 @@ impl Folders {
                 match item.map_err(failed)? {
                     Item::Record(record) => {
                         if let Some(event) = story.apply(&record) {
-                            append(&mut lines, &folder, event)?;
+                            append(&mut lines, &folder, &story, event)?;
                         }
                     }
                     Item::Delta(_) => {}
@@ -155,9 +156,13 @@ fn reader(tenant: &Tenant) -> Caller {
     }
 }
 
-fn append(lines: &mut Vec<u8>, folder: &Path, mut event: LoopEvent) -> std::io::Result<()> {
+fn append(lines: &mut Vec<u8>, folder: &Path, story: &Story, mut event: LoopEvent) -> std::io::Result<()> {
     // Paths in the file are whole, so that they can be opened from anywhere.
     if let Some(path) = event.data.get("output_path").and_then(Value::as_str).map(|path| folder.join(path)) {
+        // A CLI's raw output is there already; other backends have only an answer.
+        if let (false, Some(label)) = (path.exists(), path.file_stem().and_then(OsStr::to_str)) {
+            fs::write(&path, story.output(label).unwrap_or_default())?;
+        }
         event.data["output_path"] = path.display().to_string().into();
     }
     serde_json::to_writer(&mut *lines, &event)?;

@@ -259,6 +259,7 @@ impl GoalHost for Host {
                 "set a token in DRAWLOOM_TOKEN, or use the server that commands start: `drawloom goal run`",
             ));
         }
+        let workspace = self.workspace(caller, request)?;
         self.check_roles(&roles, request)?;
         let usual = Budget::default();
         Ok(GoalInput {
@@ -270,7 +271,7 @@ impl GoalHost for Host {
                 (false, false) => Interaction::Auto,
             },
             confirm_plan: request.confirm_plan,
-            workspace: self.workspace(caller, request)?,
+            workspace,
             verify: verify(request)?,
             budget: Budget {
                 max_iterations: request.max_iterations.unwrap_or(usual.max_iterations),

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod cheats;
+mod in_place;
 mod kills;
 mod model;
 mod promises;

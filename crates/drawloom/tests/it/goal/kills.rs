@@ -18,6 +18,37 @@ WORK b: echo b > b.txt; sleep 0.3; echo more >> b.txt
 WORK c: cat a.txt > c.txt; sleep 0.2
 ";
 
+/// How workers work.
+const WAYS: [&[&str]; 3] = [&["--backend", "script"], &["--backend", "script", "--no-isolate"], &["--backend", "model:slow"]];
+
+/// A model that does the same with our tools.
+const MODEL: &str = r##"
+models: { slow: { provider: fake, model: small } }
+providers:
+  fake:
+    driver: script
+    options:
+      rules:
+        - when: { contains: "# What the workers report" }
+          delay_ms: 100
+          text: '{"quality_ok":true,"consistency_ok":true,"goal_aligned":true,"goal_complete":true,"issues":[]}'
+        - when: { contains: "# Your subgoal: a", turn: 1 }
+          delay_ms: 200
+          calls: [{ tool: Write, input: { path: a.txt, content: "a\n" } }]
+        - when: { contains: "# Your subgoal: b", turn: 1 }
+          calls: [{ tool: Write, input: { path: b.txt, content: "b\n" } }]
+        - when: { contains: "# Your subgoal: b", turn: 2 }
+          delay_ms: 300
+          calls: [{ tool: Edit, input: { path: b.txt, old_string: "b\n", new_string: "b\nmore\n" } }]
+        - when: { contains: "# Your subgoal: c", turn: 1 }
+          calls: [{ tool: Read, input: { path: a.txt } }, { tool: Write, input: { path: c.txt, content: "a\n" } }]
+        - when: { contains: "# Your subgoal: " }
+          delay_ms: 100
+          text: "done"
+        - delay_ms: 100
+          text: '[{"id":"a","description":"a"},{"id":"b","description":"b"},{"id":"c","description":"c","depends_on":["a"]}]'
+"##;
+
 /// Seeded pauses, so that a failure can be repeated.
 struct Pauses(u64);
 
@@ -62,23 +93,27 @@ fn a_goal_that_is_killed_again_and_again_ends_with_the_same_tree_and_no_process_
     let expected = tree_of(&undisturbed, &undisturbed.result(GOAL, &["--verify", "cmp a.txt c.txt"]));
     let mut pauses = Pauses(seed);
     let (mut killed, mut goals) = (0, 0);
-    while killed < kills {
+    // Each way at least once: isolated, in the user's checkout, and with a model in place of a CLI.
+    while killed < kills || goals < WAYS.len() {
+        let way = WAYS[goals % WAYS.len()];
         goals += 1;
         let project = Project::new();
         project.configure(|config| {
-            config.replace("time_limit_seconds: 60", &format!("time_limit_seconds: 60, env: [{MARKER}]"))
+            let config = config.replace("time_limit_seconds: 60", &format!("time_limit_seconds: 60, env: [{MARKER}]"));
+            format!("{config}{MODEL}")
         });
         let marker = project.home.path().display().to_string();
         let drawloom = |arguments: &[&str]| project.home.finish(project.command(arguments).env(MARKER, &marker));
-        let run = ["goal", "run", GOAL, "--backend", "script", "--criteria", "x"];
+        let run = [&["goal", "run", GOAL, "--criteria", "x"], way].concat();
         let started = drawloom(&[&run[..], &["--verify", "cmp a.txt c.txt", "--detach", "--json"]].concat());
         let run = started.exits(0).json()["run_id"].as_str().expect("an id").to_owned();
         let mut result = Value::Null;
+        let share = killed + kills.div_ceil(WAYS.len() as u64);
         for _ in 0..40 {
             // This is the chance of the test: how far the goal comes before the kill.
             pause(pauses.next());
             result = drawloom(&["goal", "result", &run, "--json"]).json();
-            if result["completed"].is_boolean() || killed >= kills {
+            if result["completed"].is_boolean() || killed >= share {
                 break;
             }
             if let Some(pid) = server(&project) {
@@ -92,6 +127,10 @@ fn a_goal_that_is_killed_again_and_again_ends_with_the_same_tree_and_no_process_
         }
         assert_eq!(result["status"], "completed", "seed {seed}: {result:#}");
         assert_eq!(tree_of(&project, &result), expected, "seed {seed}: {result:#}");
+        if way.contains(&"--no-isolate") {
+            project.git(&["add", "-A"]);
+            assert_eq!(project.git(&["write-tree"]), expected, "seed {seed}: the checkout has the same files");
+        }
         for checkpoint in result["worktree"]["checkpoints"].as_array().expect("a list") {
             let commit = checkpoint.as_str().and_then(|line| line.split(' ').next()).expect("a commit");
             project.git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]);

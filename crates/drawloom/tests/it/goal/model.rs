@@ -283,3 +283,31 @@ fn models_are_listed_among_the_backends() {
     assert_eq!(found["available"], false);
     assert!(found["problem"].as_str().is_some_and(|text| text.contains("`providers`")), "{found}");
 }
+
+#[test]
+fn a_worker_in_the_users_checkout_edits_files_and_nothing_of_git() {
+    let rules = r##"
+        - when: { contains: "# Your subgoal: alpha", turn: 1 }
+          calls:
+            - { tool: Edit, input: { path: readme.txt, old_string: "a project", new_string: "our project" } }
+            - { tool: Write, input: { path: .git/hooks/pre-commit, content: "exit 1" } }
+            - { tool: Bash, input: { command: "touch bash.txt; touch .git/planted" } }
+        - when: { contains: "# Your subgoal: alpha", turn: 2 }
+          text: "{{last}}"
+        - when: { matches: "^# Goal(?s:.*)In place" }
+          text: '["alpha"]'
+"##;
+    let rules = rules.replace(r#"'["alpha"]'"#, r#"'[{"id":"alpha","description":"edit"}]'"#);
+    let reviewer = r##"
+        - when: { contains: "# What the workers report" }
+          text: '{"quality_ok":true,"consistency_ok":true,"goal_aligned":true,"goal_complete":true,"issues":[]}'
+"##;
+    let more = "defaults: { model: fast }\ntools: { bash: { enabled: true } }";
+    let project = project(&format!("{reviewer}{rules}"), more);
+    let result = run(&project, "In place.", &["--backend", "model", "--no-isolate"]).exits(0).json();
+    assert_eq!(result["status"], "completed", "{result:#}");
+    assert_eq!(project.git(&["status", "--porcelain"]), "M readme.txt\n?? bash.txt", "{result:#}");
+    assert_eq!(fs::read_to_string(project.repository().join("readme.txt")).expect("a file"), "our project\n");
+    let git = project.repository().join(".git");
+    assert!(!git.join("hooks/pre-commit").exists() && !git.join("planted").exists());
+}

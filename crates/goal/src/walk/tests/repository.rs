@@ -210,9 +210,13 @@ fn workers_that_share_the_directory_work_one_after_another() {
     input.workspace.as_mut().expect("a workspace").isolate = false;
     let told = run(&input, 1, |_| 0, |tool, input| repository.answer(tool, input));
     assert_eq!(told.outcome.status, Status::Completed);
-    assert!(
-        !told.calls.iter().any(|(tool, _)| ["goal_checkout", "goal_checkpoint", "goal_merge"].contains(&tool.as_str()))
-    );
+    let begins: Vec<&str> = told
+        .calls
+        .iter()
+        .filter(|(tool, input)| tool == "goal_checkout" && input["checkout"]["read_only"] == false)
+        .map(|(_, input)| input["checkout"]["commit"].as_str().expect("a commit"))
+        .collect();
+    assert_eq!(begins, ["base", "m2"], "the second begins with the work of the first");
     let kinds: Vec<&str> =
         told.events.iter().map(|event| event.kind.as_str()).filter(|kind| kind.starts_with("subagent")).collect();
     assert_eq!(kinds, ["subagent_started", "subagent_finished", "subagent_started", "subagent_finished"]);
