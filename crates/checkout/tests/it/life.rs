@@ -241,3 +241,21 @@ async fn a_diff_is_cut_in_the_middle_and_masks_secrets() {
     assert!(!whole.truncated && whole.text.contains("+line 1000\n"));
     assert!(whole.text.contains("-[redacted]\n") && !whole.text.contains(SECRET));
 }
+
+#[tokio::test]
+async fn setup_prepares_checkouts_of_verification_and_its_failure_there_is_a_failed_verification() {
+    let setup = Some("mkdir -p target && sh deps.sh > target/deps".into());
+    let room = Room::with_config(drawloom_checkout::Config { setup, ..drawloom_checkout::Config::default() });
+    room.write("deps.sh", "echo installed\n");
+    room.commit("second");
+    let (prepared, path) = room.one_writer().await;
+    let asked = verify(&prepared.base, "grep -q installed target/deps");
+    let verified = room.checkouts.verify(GOAL, &asked).await.expect("verified");
+    assert!(verified.passed && verified.results.len() == 1, "{verified:?}");
+    write(&path.join("deps.sh"), "echo broken >&2; exit 3\n");
+    let commit = room.checkpoint("a", "k1").await.commit.expect("a commit");
+    let asked = verify(&commit, "true");
+    let verified = room.checkouts.verify(GOAL, &asked).await.expect("verified");
+    let [failed] = &verified.results[..] else { panic!("{verified:?}") };
+    assert!(!verified.passed && failed.name.starts_with("setup: ") && failed.exit_code == Some(3), "{verified:?}");
+}
