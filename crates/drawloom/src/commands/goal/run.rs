@@ -396,7 +396,13 @@ impl Following<'_> {
         let followed = self.interrupts.unless_first(self.follow(&mut view, how)).await;
         view.pause();
         match followed? {
-            Some(result) => Ok(told_in(shape, self.session, &result)),
+            Some(mut result) => {
+                if self.session.output.format() == Format::Human {
+                    // Events said them already.
+                    result.warnings.clear();
+                }
+                Ok(told_in(shape, self.session, &result))
+            }
             None => {
                 let result = self.cancel().await?;
                 told_in(shape, self.session, &result);
