@@ -46,6 +46,18 @@ const GRACE: Duration = Duration::from_secs(2);
 impl Checkouts {
     /// Adds a checkout of `commit`. A writable one that is there already is kept; a read-only one is brought to `commit` exactly.
     pub async fn add(&self, goal: &str, name: &str, commit: &Oid, kind: Kind) -> Result<Added, Error> {
+        self.add_within(goal, name, commit, kind, None).await
+    }
+
+    /// The same, with a limit for the setup command beside the configured one.
+    pub async fn add_within(
+        &self,
+        goal: &str,
+        name: &str,
+        commit: &Oid,
+        kind: Kind,
+        within: Option<Duration>,
+    ) -> Result<Added, Error> {
         check_names(goal, name)?;
         let _lock = self.lock(goal, name).await;
         let goal = self.goal(goal).await?;
@@ -63,7 +75,7 @@ impl Checkouts {
             (found, _) => self.check_out(&goal, name, commit, kind, found).await?,
         };
         if let (Kind::Writer, false, Some(setup)) = (kind, state.is_set_up, self.setup_of(&goal)) {
-            self.set_up(&goal, name, &state, setup).await?;
+            self.set_up(&goal, name, &state, (setup, within)).await?;
             state.is_set_up = true;
             goal.save_state(name, &state).await?;
         }
@@ -166,9 +178,16 @@ impl Checkouts {
         goal.record.options.setup.as_ref().or(self.parts.config.setup.as_ref())
     }
 
-    async fn set_up(&self, goal: &Goal, name: &str, state: &State, setup: &str) -> Result<(), Error> {
+    async fn set_up(
+        &self,
+        goal: &Goal,
+        name: &str,
+        state: &State,
+        (setup, within): (&str, Option<Duration>),
+    ) -> Result<(), Error> {
         let directory = goal.places.work(name).join(&goal.record.prepared.subdirectory);
-        let timeout = Duration::from_secs(self.parts.config.setup_timeout_seconds);
+        let usual = Duration::from_secs(self.parts.config.setup_timeout_seconds);
+        let timeout = within.map_or(usual, |within| within.min(usual));
         let environment = environment_of(&goal.places, goal.name(), name, state.port);
         let shell = ("/bin/sh", vec!["-c".to_owned(), setup.to_owned()]);
         let work = goal.places.work(name);

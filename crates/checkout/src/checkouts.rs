@@ -121,6 +121,11 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, Error> {
     set.build().map_err(|error| Error::Glob { glob: globs.join(" "), reason: error.kind().to_string() })
 }
 
+/// Checks globs of paths as callers write them, before anything is paid for.
+pub fn check_globs(all: &[String]) -> Result<(), Error> {
+    globs(&all.iter().map(|glob| names::rooted(glob, "")).collect::<Result<Vec<_>, _>>()?).map(|_| ())
+}
+
 pub(crate) fn check_names(goal: &str, name: &str) -> Result<(), Error> {
     names::check("goal", goal)?;
     names::check("checkout name", name)

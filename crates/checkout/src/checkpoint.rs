@@ -201,10 +201,14 @@ impl Checkouts {
         let scan = Arc::new(self.scan(goal, work, index).await?);
         let (rules, places) = (self.rules(goal), goal.places.clone());
         let (from, to) = (work.to_owned(), goal.places.stage(name));
+        let included = goal.record.included.clone();
         blocking(move || {
             places.remove(&to)?;
             make_directory(&to)?;
-            stage(&from, &to, &scan, &rules)
+            let mut staged = stage(&from, &to, &scan, &rules)?;
+            // Copies of the user's files are not the worker's.
+            staged.left_out.retain(|left| !included.contains(&left.path));
+            Ok(staged)
         })
         .await
     }

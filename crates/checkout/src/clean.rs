@@ -232,7 +232,14 @@ impl Checkouts {
             return Ok(Fate::Goes);
         }
         let unsaved = self.unsaved(goal, name, state).await?;
-        let Some(first) = unsaved.first() else { return Ok(Fate::Goes) };
+        let Some(first) = unsaved.changed.first() else {
+            return Ok(match (cleanup, unsaved.left_out.first()) {
+                (Cleanup::Auto, Some(first)) => {
+                    Fate::Stays(format!("it has files that checkpoints leave out, such as {first}"))
+                }
+                (Cleanup::Auto | Cleanup::Always | Cleanup::Never, _) => Fate::Goes,
+            });
+        };
         match cleanup {
             Cleanup::Auto | Cleanup::Never => {
                 Ok(Fate::Stays(format!("it has changes that are in no checkpoint, such as {first}")))

@@ -173,7 +173,7 @@ impl Explain for Error {
             Self::NotARepository { .. } => "run `git init`, commit, and try again, or name another directory".into(),
             Self::NoCommit { .. } => "commit something first: `git commit --allow-empty -m start`".into(),
             Self::UnknownBase { .. } => "name a branch, tag or commit that `git rev-parse` knows".into(),
-            Self::OldGit { .. } => "install a newer git, or name one in `checkouts.git`".into(),
+            Self::OldGit { .. } => "install a newer git, and put it first in PATH".into(),
             Self::Incomplete { .. } => {
                 "check out the base once, so that git fetches its files, or use a full clone".into()
             }
@@ -196,10 +196,10 @@ impl Explain for Error {
             Self::Setup { .. } => {
                 "correct the command: `--setup` or `setup` of the goal, else `goals.setup` in the config".into()
             }
-            Self::NoPorts { .. } => "remove old checkouts, or widen `checkouts.ports`".into(),
-            Self::Quota { .. } => "remove checkouts of old goals, or raise `checkouts.quota_bytes`".into(),
+            Self::NoPorts { .. } => "remove checkouts of old goals: `drawloom worktree list`, `drawloom worktree remove`".into(),
+            Self::Quota { .. } => "remove checkouts of old goals with `drawloom worktree remove`, or raise `goals.quota_bytes`".into(),
             Self::DiskFull { .. } => "free space on the disk of the checkouts".into(),
-            Self::IncludedTooLarge { .. } => "include fewer files, or raise `checkouts.max_included_bytes`".into(),
+            Self::IncludedTooLarge { .. } => "include fewer files".into(),
             Self::Damaged { path, .. } => {
                 format!(
                     "remove {} if nothing in it is needed; all checkpoints are refs in the repository",

@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     git::Repository,
     in_place::check_clean,
-    names::{is_git_name, shown},
+    names::{is_git_name, rooted, shown},
     places::{Places, blocking, copy_index, make_directory},
     prepare::Facts,
     scan::{Scan, Tracked},
@@ -101,7 +101,11 @@ impl Checkouts {
         if include.is_empty() {
             return Ok(Vec::new());
         }
-        globs(include)?;
+        let include: Vec<String> = include
+            .iter()
+            .map(|glob| rooted(glob, &goal.record.prepared.subdirectory))
+            .collect::<Result<_, _>>()?;
+        globs(&include)?;
         let specs = include.iter().map(|glob| format!(":(glob){glob}"));
         let git = self.git(goal, Repository::Ours).work_tree(top, index).with_globs();
         git.args(["ls-files", "-z", "--others", "--"]).args(specs).ok().await?.parts()

@@ -42,7 +42,7 @@ mod state;
 mod verify;
 
 pub use add::{Added, Kind};
-pub use checkouts::{Checkouts, Parts, Sandbox};
+pub use checkouts::{Checkouts, Parts, Sandbox, check_globs};
 pub use checkpoint::{Checkpoint, Step};
 pub use clean::{Cleaned, Cleanup, Info, KeptCheckout, Retained, Retention, Usage};
 pub use config::{Config, Ports};

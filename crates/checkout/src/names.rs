@@ -79,9 +79,47 @@ fn plain_name(name: &[u8]) -> Vec<u8> {
     plain.into_bytes()
 }
 
+/// A glob from the top of the repository, of one that is written for a directory of it. One that begins with `/` is from the top.
+pub(crate) fn rooted(glob: &str, subdirectory: &str) -> Result<String, Error> {
+    let invalid = |reason: &str| Err(Error::Glob { glob: glob.to_owned(), reason: reason.to_owned() });
+    let (from_top, mut plain) = match glob.strip_prefix('/') {
+        Some(rest) => (true, rest),
+        None => (false, glob),
+    };
+    while let Some(rest) = plain.strip_prefix("./") {
+        plain = rest;
+    }
+    if plain.is_empty() || plain == "." {
+        return invalid("it names no file; `**` means all");
+    }
+    if plain.split('/').any(|part| part == "..") {
+        return invalid("it leads out of the directory");
+    }
+    Ok(match from_top || subdirectory.is_empty() {
+        true => plain.to_owned(),
+        false => format!("{subdirectory}/{plain}"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn globs_begin_in_the_directory_of_the_goal_or_at_the_top() {
+        for (glob, subdirectory, expected) in [
+            ("tests/**", "", "tests/**"),
+            ("./tests/**", "", "tests/**"),
+            ("tests/**", "sub", "sub/tests/**"),
+            ("././a", "sub/b", "sub/b/a"),
+            ("/tests/**", "sub", "tests/**"),
+        ] {
+            assert_eq!(rooted(glob, subdirectory).expect(glob), expected, "{glob}");
+        }
+        for glob in ["", "/", ".", "./", "../x", "a/../../b"] {
+            rooted(glob, "sub").expect_err(glob);
+        }
+    }
 
     #[test]
     fn names_become_parts_of_paths_and_refs_safely() {

@@ -8,11 +8,20 @@ use crate::{
     git::Repository,
     oid::Oid,
     places::check_real,
+    stage::{LeftOut, Reason},
     state::{Goal, State},
 };
 
 /// Most paths that an error names.
 const MOST_NAMED: usize = 10;
+
+/// What of a checkout is in no checkpoint: a few paths of each kind.
+pub(crate) struct Unsaved {
+    /// What the next checkpoint would have.
+    pub(crate) changed: Vec<String>,
+    /// What checkpoints leave out, except ignored files.
+    pub(crate) left_out: Vec<String>,
+}
 
 impl Checkouts {
     /// Brings a writable checkout to a commit, for the next step of its worker. Refused when it has changes that are in no
@@ -29,8 +38,8 @@ impl Checkouts {
         let tree = self.tree_of(&goal, commit).await?;
         if state.resetting.as_ref() != Some(commit) {
             let unsaved = self.unsaved(&goal, name, &state).await?;
-            if !unsaved.is_empty() {
-                return Err(Error::Unsaved { name: name.to_owned(), paths: unsaved });
+            if !unsaved.changed.is_empty() {
+                return Err(Error::Unsaved { name: name.to_owned(), paths: unsaved.changed });
             }
             state.resetting = Some(commit.clone());
             goal.save_state(name, &state).await?;
@@ -50,17 +59,16 @@ impl Checkouts {
         Ok(())
     }
 
-    /// Paths whose content is in no checkpoint, a few of them. Files that checkpoints leave out do not count.
-    pub(crate) async fn unsaved(&self, goal: &Goal, name: &str, state: &State) -> Result<Vec<String>, Error> {
+    /// What is in no checkpoint.
+    pub(crate) async fn unsaved(&self, goal: &Goal, name: &str, state: &State) -> Result<Unsaved, Error> {
         let index = self.index_of(goal, name, &state.parent_tree).await?;
         let staged = self.stage_work(goal, name, &goal.work(name, state.kind), &index).await?;
-        if staged.is_empty() {
-            return Ok(Vec::new());
+        let is_lost = |left: &&LeftOut| left.reason != Reason::Ignored;
+        let left_out = staged.left_out.iter().filter(is_lost).take(MOST_NAMED).map(|left| left.path.clone()).collect();
+        let mut unsaved = Unsaved { changed: Vec::new(), left_out };
+        if !staged.is_empty() && self.write_tree(goal, name, &index, &staged).await? != state.parent_tree {
+            unsaved.changed = staged.paths().take(MOST_NAMED).map(|path| crate::names::shown(path)).collect();
         }
-        let tree = self.write_tree(goal, name, &index, &staged).await?;
-        match tree == state.parent_tree {
-            true => Ok(Vec::new()),
-            false => Ok(staged.paths().take(MOST_NAMED).map(|path| crate::names::shown(path)).collect()),
-        }
+        Ok(unsaved)
     }
 }

@@ -9,6 +9,7 @@ use drawloom_contract::time::Instant;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use protect::Protected;
 pub use protect::Tampered;
 pub use run::CommandResult;
 
@@ -61,7 +62,7 @@ pub enum Program {
 /// The result of a verification. It is about exactly this tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
-    /// Whether all commands succeeded and the witness, if one was asked for, was red.
+    /// Whether all commands succeeded, no protected path was changed, and the witness, if one was asked for, was red.
     pub passed: bool,
     /// The tree of the commit.
     pub tree: Oid,
@@ -93,6 +94,11 @@ impl Outcome {
     fn is_green(&self) -> bool {
         self.results.iter().all(|result| result.ok)
     }
+
+    /// Whether a command said no. One that did not finish said nothing.
+    fn is_red(&self) -> bool {
+        self.results.iter().any(|result| !result.ok && !result.timed_out && result.exit_code.is_some())
+    }
 }
 
 impl Checkouts {
@@ -103,17 +109,21 @@ impl Checkouts {
         let goal = self.goal(goal).await?;
         let base = verify.base.as_ref().unwrap_or(&goal.record.prepared.base);
         let (tree, base_tree) = tokio::try_join!(self.tree_of(&goal, &verify.commit), self.tree_of(&goal, base))?;
-        let (protected_tree, tampered) = self.protect(&goal, verify, &tree, &base_tree).await?;
+        let Protected { tree: protected_tree, tampered, unused } =
+            self.protect(&goal, verify, &tree, &base_tree).await?;
         let digest = self.digest_of(&goal, verify);
         let until = verify.within.map(|within| self.parts.clock.now().after(within));
         let (outcome, cached) = self.outcome(&goal, verify, (&protected_tree, &digest), until).await?;
-        let red_before = match verify.witness && outcome.is_green() {
-            true => Some(!self.outcome(&goal, verify, (&base_tree, &digest), until).await?.0.is_green()),
+        let before = match verify.witness && outcome.is_green() {
+            true => Some(self.outcome(&goal, verify, (&base_tree, &digest), until).await?.0),
             false => None,
         };
-        let reasons = reasons(&outcome, red_before, &tampered);
+        let red_before = before.as_ref().map(Outcome::is_red);
+        let mut reasons = reasons(&outcome, before.as_ref(), &tampered);
+        reasons.extend(unused.iter().map(|glob| format!("the protected glob {glob:?} matches no file of the base")));
         Ok(Verified {
-            passed: outcome.is_green() && red_before != Some(false),
+            // A commit that changes what it must not change is not accepted, whatever the commands say of the rest.
+            passed: outcome.is_green() && red_before != Some(false) && tampered.is_empty(),
             tree,
             protected_tree,
             digest,
@@ -157,18 +167,25 @@ impl Checkouts {
     }
 }
 
-fn reasons(outcome: &Outcome, red_before: Option<bool>, tampered: &[Tampered]) -> Vec<String> {
+fn reasons(outcome: &Outcome, before: Option<&Outcome>, tampered: &[Tampered]) -> Vec<String> {
     let mut reasons = Vec::new();
     for result in outcome.results.iter().filter(|result| !result.ok) {
         let how = result.error.clone().unwrap_or_else(|| "it failed".into());
         reasons.push(format!("the command {:?} failed: {how}", result.name));
     }
-    if red_before == Some(false) {
-        reasons.push("the commands succeed on the base too, so they do not show that anything was done".into());
+    if let Some(before) = before.filter(|before| !before.is_red()) {
+        reasons.push(match before.results.iter().find(|result| !result.ok) {
+            None => "the commands succeed on the base too, so they do not show that anything was done".into(),
+            Some(result) => format!(
+                "on the base the command {:?} did not finish, so it does not show that anything was done: {}",
+                result.name,
+                result.error.as_deref().unwrap_or("it was ended")
+            ),
+        });
     }
     for tampered in tampered {
         reasons.push(format!(
-            "the protected path {} was {}; it was verified as the base has it",
+            "the protected path {} was {}; it was verified as the base has it, and the work must leave it so",
             tampered.path,
             tampered.how()
         ));

@@ -10,7 +10,12 @@ use drawloom_contract::{
 };
 use drawloom_process::Launcher;
 
-use crate::{call::CliRun, config::ClisConfig, drive::CliDrive, known::Clis};
+use crate::{
+    call::{CliRun, find_program},
+    config::ClisConfig,
+    drive::CliDrive,
+    known::{Cli, Clis},
+};
 
 /// The executor's name.
 pub const EXECUTOR: &str = "cli";
@@ -48,6 +53,13 @@ impl CliExecutor {
     /// The CLIs that agents can name.
     pub fn clis(&self) -> &Clis {
         &self.tool.clis
+    }
+
+    /// Whether a CLI is installed and does not lack a login, as far as files and variables tell. No process is started.
+    pub fn could_run(&self, cli: &Cli) -> bool {
+        let parts = &self.tool.parts;
+        find_program(cli.program(), &parts.environment).is_some()
+            && cli.preset().missing_login(&parts.home, &parts.environment).is_none()
     }
 
     /// What it is made of.

@@ -118,7 +118,7 @@ impl Interrupts {
         tokio::select! {
             biased;
             answer = &mut answer => answer,
-            () = self.second() => Err(connection.left_unanswered(session, key)),
+            () = self.second() => Err(CommandError { exit: self.exit(), ..connection.left_unanswered(session, key) }),
         }
     }
 
@@ -156,7 +156,7 @@ impl Interrupts {
             done = &mut cancelling => return done,
             rests = connection.rest() => rests,
         };
-        Err(connection.left(session, &unfinished(), rests).await)
+        Err(CommandError { exit: self.exit(), ..connection.left(session, &unfinished(), rests).await })
     }
 
     /// Says once that a cancel is under way. It does not say that anything is cancelled.

@@ -23,7 +23,7 @@ use crate::exit::{CommandError, Exit};
 
 pub use drawloom_wire::words::{ASSUMED, assumed_money, bytes, count, duration, money};
 pub use table::{Column, INTERRUPTED, Text};
-pub use text::{first_line, fit, fit_end, shown, wrap};
+pub use text::{first_line, fit, fit_end, plain, shown, wrap};
 pub use times::LocalTime;
 
 /// The format of the output.

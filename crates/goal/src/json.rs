@@ -1,7 +1,7 @@
-//! JSON from models: the first value of the shape that was asked for, with real types.
+//! JSON from models: the one value of the shape that was asked for, with real types.
 //!
 //! A model often adds prose or a code fence. What is looked for is an array or an object, never "any JSON": the first object inside
-//! an array of objects is not the answer.
+//! an array of objects is not the answer. Two different answers are none: a draft, or the form repeated, may be one of them.
 
 use serde_json::Value;
 
@@ -16,13 +16,6 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    fn opening(self) -> char {
-        match self {
-            Self::Array => '[',
-            Self::Object => '{',
-        }
-    }
-
     fn fits(self, value: &Value) -> bool {
         match self {
             Self::Array => value.is_array(),
@@ -38,20 +31,43 @@ impl Shape {
     }
 }
 
-/// The value of this shape in `text`: all of it, the content of a code fence, or the first one that stands outside of another value.
-pub(crate) fn find(text: &str, shape: Shape) -> Result<Value, String> {
+/// The answer in `text`: the one value of this shape that `parse` can read.
+pub(crate) fn read<T>(text: &str, shape: Shape, parse: impl Fn(&Value) -> Result<T, String>) -> Result<T, String> {
+    let (mut read, mut wrong) = (Vec::new(), None);
+    for value in find(text, shape)? {
+        match parse(&value) {
+            Ok(value) => read.push(value),
+            Err(error) => wrong = wrong.or(Some(error)),
+        }
+    }
+    match (read.len(), read.pop()) {
+        (1, Some(value)) => Ok(value),
+        (0, _) => Err(wrong.unwrap_or_else(|| format!("the answer has no {}", &shape.name()[2..]))),
+        (several, _) => {
+            Err(format!("the answer has {several} different {}s; it must have exactly one", &shape.name()[2..]))
+        }
+    }
+}
+
+/// The different values of this shape in `text`: all of it, or those that stand outside of another value.
+fn find(text: &str, shape: Shape) -> Result<Vec<Value>, String> {
     let text = text.trim();
-    let whole = serde_json::from_str::<Value>(text);
-    match whole {
-        Ok(value) if shape.fits(&value) => return Ok(value),
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) if shape.fits(&value) => return Ok(vec![value]),
         Ok(_) => return Err(format!("the answer must be {}", shape.name())),
         Err(_) => {}
     }
     let fenced = fences(text).filter_map(|inside| serde_json::from_str::<Value>(inside.trim()).ok());
-    if let Some(value) = fenced.into_iter().find(|value| shape.fits(value)) {
-        return Ok(value);
+    let mut found: Vec<Value> = Vec::new();
+    for value in fenced.filter(|value| shape.fits(value)).chain(outermost(text, shape)) {
+        if !found.contains(&value) {
+            found.push(value);
+        }
     }
-    outermost(text, shape).ok_or_else(|| format!("the answer has no {}", &shape.name()[2..]))
+    match found.is_empty() {
+        true => Err(format!("the answer has no {}", &shape.name()[2..])),
+        false => Ok(found),
+    }
 }
 
 /// What stands between code fences.
@@ -63,20 +79,22 @@ fn fences(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The first value of the shape that is not part of another array or object.
-fn outermost(text: &str, shape: Shape) -> Option<Value> {
-    let mut rest = text;
+/// The values of the shape that are not part of another array or object.
+fn outermost(text: &str, shape: Shape) -> Vec<Value> {
+    let (mut rest, mut found) = (text, Vec::new());
     for _ in 0..MOST_TRIES {
-        let at = rest.find(['[', '{'])?;
+        let Some(at) = rest.find(['[', '{']) else { break };
         let mut values = serde_json::Deserializer::from_str(&rest[at..]).into_iter::<Value>();
         match values.next() {
-            Some(Ok(value)) if shape.fits(&value) && rest[at..].starts_with(shape.opening()) => return Some(value),
-            // A whole value of the other shape: what is in it is not the answer.
-            Some(Ok(_)) => rest = &rest[at + values.byte_offset().max(1)..],
+            // Also one of the other shape is passed over whole: what is in it is not the answer.
+            Some(Ok(value)) => {
+                found.extend(Some(value).filter(|value| shape.fits(value)));
+                rest = &rest[at + values.byte_offset().max(1)..];
+            }
             _ => rest = &rest[at + 1..],
         }
     }
-    None
+    found
 }
 
 #[cfg(test)]
@@ -84,6 +102,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn find(text: &str, shape: Shape) -> Result<Value, String> {
+        read(text, shape, |value| Ok(value.clone()))
+    }
+
+    #[test]
+    fn two_different_answers_are_none_and_what_cannot_be_read_is_not_counted() {
+        let text = r#"The form was {"ok": true}. My verdict: {"ok": false}"#;
+        assert_eq!(
+            find(text, Shape::Object),
+            Err("the answer has 2 different JSON objects; it must have exactly one".into())
+        );
+        let twice = "```json\n{\"ok\": true}\n```\nAs said: {\"ok\": true}";
+        assert_eq!(find(twice, Shape::Object), Ok(json!({ "ok": true })));
+        let texts = |value: &Value| value[0].as_str().map(str::to_owned).ok_or("not a text".to_owned());
+        assert_eq!(read("first[0] is wrong: [\"a\"]", Shape::Array, texts), Ok("a".into()));
+        assert_eq!(read("only [0]", Shape::Array, texts), Err("not a text".into()));
+    }
 
     #[test]
     fn an_array_of_objects_in_prose_is_the_array_and_not_its_first_object() {
@@ -100,7 +136,8 @@ mod tests {
     #[test]
     fn the_fence_with_the_right_shape_is_taken() {
         let text = "```js\nlet x = {}\n```\nthen\n```json\n{\"ok\": true}\n```";
-        assert_eq!(find(text, Shape::Object), Ok(json!({ "ok": true })));
+        let ok = |value: &Value| value.get("ok").cloned().ok_or("no ok".to_owned());
+        assert_eq!(read(text, Shape::Object, ok), Ok(json!(true)));
         let text = "```js\n{}\n```\nthen\n```json\n[1]\n```";
         assert_eq!(find(text, Shape::Array), Ok(json!([1])));
     }

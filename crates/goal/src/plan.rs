@@ -32,18 +32,22 @@ pub struct Subgoal {
     pub backend: Option<Backend>,
 }
 
-/// Reads a plan from a decomposer's answer, or says what is wrong with it.
-pub(crate) fn parse(text: &str) -> Result<Vec<Subgoal>, String> {
-    let value = match json::find(text, Shape::Array) {
-        Ok(value) => value,
+/// Reads a plan from a decomposer's answer, or says what is wrong with it. `backends` are those that a subgoal may choose; any when
+/// empty.
+pub(crate) fn parse(text: &str, backends: &[String]) -> Result<Vec<Subgoal>, String> {
+    let plan = json::read(text, Shape::Array, |value| planned(value, backends));
+    plan.or_else(|error| {
         // Structured output of some CLIs can only be an object.
-        Err(error) => match json::find(text, Shape::Object) {
-            Ok(Value::Object(mut object)) => {
-                object.remove("subgoals").filter(Value::is_array).ok_or("the object has no array \"subgoals\"")?
-            }
-            _ => return Err(error),
-        },
-    };
+        let within = json::read(text, Shape::Object, |value| {
+            let subgoals = value.get("subgoals").filter(|subgoals| subgoals.is_array());
+            planned(subgoals.ok_or("the object has no array \"subgoals\"")?, backends)
+        });
+        let is_object = text.trim_start().starts_with('{');
+        within.map_err(|wrong| if is_object { wrong } else { error })
+    })
+}
+
+fn planned(value: &Value, backends: &[String]) -> Result<Vec<Subgoal>, String> {
     let items = value.as_array().ok_or("the plan is not an array")?;
     if items.is_empty() {
         return Err("the plan has no subgoals".into());
@@ -54,7 +58,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Subgoal>, String> {
     let mut subgoals = Vec::new();
     let mut renamed = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let (subgoal, given) = subgoal(index, item, &subgoals)?;
+        let (subgoal, given) = subgoal(index, item, &subgoals, backends)?;
         renamed.push((given, subgoal.id.clone()));
         subgoals.push(subgoal);
     }
@@ -76,7 +80,12 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Subgoal>, String> {
 }
 
 /// One subgoal, and the id as it was given.
-fn subgoal(index: usize, item: &Value, before: &[Subgoal]) -> Result<(Subgoal, Option<String>), String> {
+fn subgoal(
+    index: usize,
+    item: &Value,
+    before: &[Subgoal],
+    backends: &[String],
+) -> Result<(Subgoal, Option<String>), String> {
     let number = index + 1;
     let (description, given) = match item {
         Value::String(text) => (Some(text.as_str()), None),
@@ -110,6 +119,12 @@ fn subgoal(index: usize, item: &Value, before: &[Subgoal]) -> Result<(Subgoal, O
         (None, None) => None,
         (name, model) => {
             let named = Backend::named(&name.unwrap_or_default());
+            let named = Backend { name: usual(named.name, backends), ..named };
+            let is_known = named.name.is_empty() || backends.is_empty() || backends.contains(&named.name);
+            if !is_known {
+                let known = backends.join(", ");
+                return Err(format!("subgoal {number} has the unknown backend {:?}; available: {known}", named.name));
+            }
             Some(Backend { model: model.or(named.model), name: named.name })
         }
     };
@@ -122,6 +137,21 @@ fn subgoal(index: usize, item: &Value, before: &[Subgoal]) -> Result<(Subgoal, O
         backend,
     };
     Ok((subgoal, given))
+}
+
+/// The backend that a planner means: names of CLIs have several spellings, and `auto` is the worker's own.
+fn usual(name: String, backends: &[String]) -> String {
+    if backends.contains(&name) {
+        return name;
+    }
+    let plain = name.trim().to_lowercase().replace([' ', '-'], "_");
+    match plain.as_str() {
+        "auto" | "default" => String::new(),
+        "claude" => "claude_code".into(),
+        "open_code" => "opencode".into(),
+        _ if backends.contains(&plain) => plain,
+        _ => name,
+    }
 }
 
 /// A name for files and branches: lower-case letters, digits and dashes, at most 40 of them.
@@ -165,14 +195,14 @@ mod tests {
     use super::*;
 
     fn ids(text: &str) -> Vec<String> {
-        parse(text).expect("a plan").into_iter().map(|subgoal| subgoal.id).collect()
+        parse(text, &[]).expect("a plan").into_iter().map(|subgoal| subgoal.id).collect()
     }
 
     #[test]
     fn ids_become_safe_and_unique_names_and_dependencies_follow_them() {
         let plan = r#"Plan: [{"id":"auth/login","description":"a"},{"id":"auth login","task":"b","depends_on":["auth/login"]},"c"]"#;
         assert_eq!(ids(plan), ["auth-login", "auth-login-2", "s3"]);
-        assert_eq!(parse(plan).expect("a plan")[1].depends_on, ["auth-login"]);
+        assert_eq!(parse(plan, &[]).expect("a plan")[1].depends_on, ["auth-login"]);
         assert_eq!(ids(r#"[{"id":"../..","description":"a"},{"id":"../..","description":"b"}]"#), ["s1", "s2"]);
     }
 
@@ -198,8 +228,20 @@ mod tests {
                 "the dependencies of the subgoals form a cycle",
             ),
         ] {
-            assert_eq!(parse(text), Err(wrong.to_owned()), "{text}");
+            assert_eq!(parse(text, &[]), Err(wrong.to_owned()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_subgoal_chooses_only_backends_that_there_are_however_they_are_spelt() {
+        let known = ["claude_code".to_owned(), "script".to_owned()];
+        let plan = |backend: &str| parse(&format!(r#"[{{"description":"a","backend":"{backend}"}}]"#), &known);
+        for (given, name) in [("claude", "claude_code"), ("Claude Code", "claude_code"), ("script", "script"), ("auto", "")] {
+            let subgoals = plan(given).expect("a plan");
+            assert_eq!(subgoals[0].backend.as_ref().map(|backend| backend.name.as_str()), Some(name), "{given}");
+        }
+        let wrong = "subgoal 1 has the unknown backend \"mock\"; available: claude_code, script";
+        assert_eq!(plan("mock"), Err(wrong.to_owned()));
     }
 
     #[test]
@@ -207,6 +249,7 @@ mod tests {
         let plan = parse(
             r#"[{"id":"a","description":"x","depends_on":["c"]},{"id":"b","description":"x"},{"id":"c","description":"x"},
                 {"id":"d","description":"x","depends_on":["a","b"]}]"#,
+            &[],
         );
         assert_eq!(waves(&plan.expect("a plan")), [vec![1, 2], vec![0], vec![3]]);
     }

@@ -35,6 +35,9 @@ pub struct GoalInput {
     /// Workers are told to write browser tests, and `npx playwright test` is among the verify commands.
     #[serde(default)]
     pub playwright: bool,
+    /// Backends that a plan may choose for a subgoal; any when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan_backends: Vec<String>,
     /// In which review the mock reviewer accepts.
     #[serde(default = "second")]
     pub mock_accepts_at: u32,
@@ -219,6 +222,7 @@ impl GoalInput {
             skip_permissions: false,
             call_seconds: None,
             playwright: false,
+            plan_backends: Vec::new(),
             mock_accepts_at: second(),
             mock_questions: Vec::new(),
         }

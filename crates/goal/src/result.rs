@@ -1,6 +1,6 @@
 //! What callers are told of a goal: its status while it runs, and its result. Both are read from the journal alone.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use drawloom_contract::{
     failure::RunError,
@@ -124,20 +124,30 @@ impl Story {
         serde_json::from_str(&end.text).ok().filter(|_| !end.is_error)
     }
 
-    /// The head of the goal's branch, and the tree that verification was about, when the last iteration verified it.
+    /// The head of the goal's branch, and what verification said of it, if it was verified.
     pub fn head(&self) -> Option<(String, Option<Verified>)> {
-        let iteration = self.iteration();
-        let ended = (1..=iteration).rev().find_map(|number| {
-            let noted = self.state.notes.get(&format!("i{number}/end"))?;
-            Some((number, noted.data["head"].as_str()?.to_owned()))
-        });
-        let (number, head) = ended?;
-        Some((head, self.verified(number)))
+        // Only merges move the branch. Without one, the head is what the iteration began with.
+        let merged = self.noted("merged").pop().and_then(|noted| noted.data["commit"].as_str());
+        let ended = || (1..=self.iteration()).rev().find_map(|number| self.state.notes.get(&format!("i{number}/end")));
+        let head = merged.or_else(|| ended()?.data["head"].as_str())?;
+        let is_about = |number: &u32| {
+            let step = self.state.steps.get(&format!("i{number}/verify"));
+            step.is_some_and(|step| step.input["verify"]["commit"] == head)
+        };
+        let verified = (1..=self.iteration()).rev().find(is_about).and_then(|number| self.verified(number));
+        Some((head.to_owned(), verified))
     }
 
     fn verified(&self, iteration: u32) -> Option<Verified> {
         let end = self.state.steps.get(&format!("i{iteration}/verify"))?.end.as_ref()?;
         serde_json::from_str(&end.text).ok().filter(|_| !end.is_error)
+    }
+
+    /// The events of a kind, in their order.
+    fn noted(&self, kind: &str) -> Vec<&Noted> {
+        let mut noted: Vec<&Noted> = self.state.notes.values().filter(|noted| noted.kind == kind).collect();
+        noted.sort_by_key(|noted| noted.number);
+        noted
     }
 
     /// One line for people.
@@ -218,34 +228,45 @@ impl Story {
         without_nulls(result)
     }
 
-    /// What differed from the base when the work was last compared.
+    /// What differs from the base: as it was last compared, and what was merged since.
     fn changed_files(&self) -> Vec<String> {
-        let diffs = (1..=self.iteration())
-            .rev()
-            .filter_map(|number| self.state.steps.get(&format!("i{number}/diff"))?.end.as_ref());
-        let read = |end: &crate::state::End| serde_json::from_str::<Diffed>(&end.text).ok().filter(|_| !end.is_error);
-        diffs.filter_map(read).next().map(|diff| diff.files).unwrap_or_default()
+        let compared = (1..=self.iteration()).rev().find_map(|number| {
+            let end = self.state.steps.get(&format!("i{number}/diff"))?.end.as_ref().filter(|end| !end.is_error)?;
+            Some((number, serde_json::from_str::<Diffed>(&end.text).ok()?.files))
+        });
+        let (number, files) = compared.unwrap_or_default();
+        let since = self.noted("checkpoint").into_iter().filter(|noted| noted.iteration > number && self.is_merged(noted));
+        let since = since.flat_map(|noted| noted.data["changed"].as_array().into_iter().flatten());
+        let since = since.filter_map(|path| path.as_str().map(str::to_owned));
+        files.into_iter().chain(since).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The commits of the goal's branch, the newest first.
+    /// Whether what a checkpoint has is on the branch.
+    fn is_merged(&self, checkpoint: &Noted) -> bool {
+        let is_same = |noted: &&Noted| noted.iteration == checkpoint.iteration && noted.data["id"] == checkpoint.data["id"];
+        self.noted("merged").iter().any(is_same)
+    }
+
+    /// The commits of the goal's branch, the newest first, and those of workers that did not get there.
     fn checkpoints(&self) -> Vec<String> {
-        let mut merged: Vec<&Noted> = self.state.notes.values().filter(|noted| noted.kind == "merged").collect();
-        merged.sort_by_key(|noted| std::cmp::Reverse(noted.number));
-        let line = |noted: &&Noted| {
+        let line = |noted: &Noted, what: &str, end: &str| {
             let commit = noted.data["commit"].as_str().unwrap_or_default();
             let id = noted.data["id"].as_str().unwrap_or_default();
-            format!("{} merge {id} of iteration {}", commit.get(..12).unwrap_or(commit), noted.iteration)
+            format!("{} {what}{id} of iteration {}{end}", commit.get(..12).unwrap_or(commit), noted.iteration)
         };
-        merged.iter().map(line).collect()
+        let merged = self.noted("merged").into_iter().rev().map(|noted| line(noted, "merge ", ""));
+        let others = self.noted("checkpoint").into_iter().rev();
+        let others = others.filter(|noted| noted.data["commit"].is_string() && !self.is_merged(noted));
+        merged.chain(others.map(|noted| line(noted, "", ", not merged"))).collect()
     }
 
-    /// What the user should know: first of the repository, then of the loop.
+    /// What the user should know: first of the repository, then of the loop, then of the last verification.
     fn warnings(&self) -> Vec<Value> {
         let prepared = self.prepared().map(|prepared| prepared.warnings).unwrap_or_default();
-        let mut noted: Vec<&Noted> = self.state.notes.values().filter(|noted| noted.kind == "warning").collect();
-        noted.sort_by_key(|noted| noted.number);
-        let noted = noted.iter().map(|noted| noted.data["message"].clone());
-        prepared.into_iter().map(Value::from).chain(noted).collect()
+        let noted = self.noted("warning").into_iter().map(|noted| noted.data["message"].clone());
+        let verified = self.noted("verification").pop();
+        let verified = verified.and_then(|noted| noted.data["warnings"].as_array().cloned()).unwrap_or_default();
+        prepared.into_iter().map(Value::from).chain(noted).chain(verified).collect()
     }
 
     fn iteration_of(&self, number: u32) -> Value {
@@ -289,9 +310,23 @@ pub(crate) fn last_output(state: &State) -> Option<String> {
         .steps
         .iter()
         .filter(|(key, step)| key.split('/').nth(1) == Some("review") && step.input.get("role").is_some());
-    let prompt = aggregated.max_by_key(|(_, step)| step.began).and_then(|(_, step)| step.input["prompt"].as_str())?;
+    let Some(prompt) = aggregated.max_by_key(|(_, step)| step.began).and_then(|(_, step)| step.input["prompt"].as_str())
+    else {
+        return workers_output(state);
+    };
     let from = prompt.split_once("# What the workers report\n\n")?.1;
     let until = ["\n\n# Verification\n", "\n\n# Diff since", "\n\nThe results of the Playwright"];
     let end = until.iter().filter_map(|mark| from.find(mark)).min().unwrap_or(from.len());
     Some(from[..end].to_owned())
+}
+
+/// What workers said, when no reviewer was asked.
+fn workers_output(state: &State) -> Option<String> {
+    let said = state.steps.iter().filter_map(|(key, step)| {
+        let (end, id) = (step.end.as_ref()?, key.split('/').nth(2)?);
+        let reply = Reply::of(&end.text, end.is_error).ok().filter(|_| step.input["role"] == "subagent")?;
+        Some(format!("### {id}\n{}", reply.output))
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join("\n\n"))
 }

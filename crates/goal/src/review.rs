@@ -30,7 +30,10 @@ impl Verdict {
 
 /// Reads a verdict, or says what is wrong with it. `"false"` is not `false`.
 pub(crate) fn parse(text: &str) -> Result<Verdict, String> {
-    let value = json::find(text, Shape::Object)?;
+    json::read(text, Shape::Object, verdict)
+}
+
+fn verdict(value: &Value) -> Result<Verdict, String> {
     let flag = |name: &str| match value.get(name) {
         Some(Value::Bool(flag)) => Ok(*flag),
         Some(other) => Err(format!("`{name}` must be true or false, not {other}")),
@@ -52,14 +55,11 @@ pub(crate) fn parse(text: &str) -> Result<Verdict, String> {
 
 /// Reads at most [`MOST_QUESTIONS`] questions.
 pub(crate) fn parse_questions(text: &str) -> Result<Vec<String>, String> {
-    let value = match json::find(text, Shape::Array) {
-        Ok(value) => value,
-        Err(error) => match json::find(text, Shape::Object) {
-            Ok(value) => value.get("questions").cloned().ok_or(error)?,
-            Err(_) => return Err(error),
-        },
-    };
-    let mut questions = texts(&value).ok_or("the questions must be an array of texts")?;
+    let all = |value: &Value| texts(value).ok_or_else(|| "the questions must be an array of texts".to_owned());
+    let mut questions = json::read(text, Shape::Array, all).or_else(|error| {
+        let within = json::read(text, Shape::Object, |value| all(value.get("questions").ok_or("no questions")?));
+        within.map_err(|_| error)
+    })?;
     questions.retain(|question| !question.trim().is_empty());
     questions.truncate(MOST_QUESTIONS);
     Ok(questions)

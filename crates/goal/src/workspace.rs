@@ -67,6 +67,9 @@ pub struct Checkout {
     /// Whether what is there is replaced by the commit. What it held was checkpointed.
     #[serde(default)]
     pub reset: bool,
+    /// How long its setup may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

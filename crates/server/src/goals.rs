@@ -108,7 +108,7 @@ impl Goals {
         match view.provider == drawloom_goal::GOAL {
             true => Ok(view),
             false => Err(Failure::new(FailureKind::NotFound, "not_a_goal", format!("run {run} is not a goal"))
-                .with_hint("orchestrate_list lists goals; get_run shows any run")),
+                .with_hint("orchestrate_list (`drawloom goal list`) lists goals")),
         }
     }
 
@@ -195,6 +195,7 @@ impl Goals {
             value[name] = field;
         }
         if let Some(asked) = &read.asked {
+            value["summary"] = asks(asked).into();
             value["questions"] = asked.questions.clone().into();
             value["plan"] = asked.plan.clone().unwrap_or_default();
             value["token"] = asked.token.clone().into();

@@ -10,7 +10,7 @@ use crate::{
     diff::Status,
     error::Error,
     git::Repository,
-    names::shown,
+    names::{rooted, shown},
     oid::Oid,
     places::{blocking, make_directory},
     state::Goal,
@@ -34,6 +34,15 @@ impl Tampered {
     }
 }
 
+/// What protected paths mean for a commit.
+pub(super) struct Protected {
+    /// The tree to verify.
+    pub(super) tree: Oid,
+    pub(super) tampered: Vec<Tampered>,
+    /// Globs that match no file of the base.
+    pub(super) unused: Vec<String>,
+}
+
 /// A file that differs from the base.
 struct Different {
     path: Vec<u8>,
@@ -51,11 +60,16 @@ impl Checkouts {
         verify: &Verify,
         tree: &Oid,
         base_tree: &Oid,
-    ) -> Result<(Oid, Vec<Tampered>), Error> {
-        let protected = globs(&verify.protect)?;
+    ) -> Result<Protected, Error> {
+        let mut found = Protected { tree: tree.clone(), tampered: Vec::new(), unused: Vec::new() };
         if verify.protect.is_empty() {
-            return Ok((tree.clone(), Vec::new()));
+            return Ok(found);
         }
+        let subdirectory = &goal.record.prepared.subdirectory;
+        let wanted: Vec<String> =
+            verify.protect.iter().map(|glob| rooted(glob, subdirectory)).collect::<Result<_, _>>()?;
+        let protected = globs(&wanted)?;
+        found.unused = self.unused(goal, base_tree, &wanted).await?;
         let asked = ["diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree.as_str(), tree.as_str()];
         let all = read(&self.git(goal, Repository::Ours).args(asked).ok().await?.parts()?);
         let is_protected = |path: &[u8]| protected.is_match(Path::new(OsStr::from_bytes(path)));
@@ -67,7 +81,7 @@ impl Checkouts {
             all.iter().filter(|file| file.is_in_commit && above.contains(&file.path) && !is_protected(&file.path)),
         );
         if restored.is_empty() {
-            return Ok((tree.clone(), Vec::new()));
+            return Ok(found);
         }
         let mut input = Vec::new();
         // Removals first: what is restored may be a directory where the commit has a file.
@@ -86,10 +100,25 @@ impl Checkouts {
         let git = || self.git(goal, Repository::Ours).index(&index);
         git().args(["read-tree", tree.as_str()]).ok().await?;
         git().args(["update-index", "-z", "--add", "--replace", "--index-info"]).input(input).ok().await?;
-        let protected_tree = git().args(["write-tree"]).ok().await?.oid()?;
+        found.tree = git().args(["write-tree"]).ok().await?.oid()?;
         fs::remove_dir_all(&indexes).map_err(Error::file("remove", indexes))?;
         let tampered = restored.iter().map(|file| Tampered { path: shown(&file.path), status: file.status });
-        Ok((protected_tree, tampered.collect()))
+        found.tampered = tampered.collect();
+        Ok(found)
+    }
+
+    /// The globs that match no file of the base: a typing error, or files that do not exist yet.
+    async fn unused(&self, goal: &Goal, base_tree: &Oid, wanted: &[String]) -> Result<Vec<String>, Error> {
+        let listed = self.git(goal, Repository::Ours).args(["ls-tree", "-r", "-z", "--name-only", base_tree.as_str()]);
+        let files = listed.ok().await?.parts()?;
+        let mut unused = Vec::new();
+        for glob in wanted {
+            let one = globs(std::slice::from_ref(glob))?;
+            if !files.iter().any(|file| one.is_match(Path::new(OsStr::from_bytes(file)))) {
+                unused.push(glob.clone());
+            }
+        }
+        Ok(unused)
     }
 }
 

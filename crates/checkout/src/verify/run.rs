@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Program, Verify, VerifyCommand};
 use crate::{
-    add::how,
+    add::{environment_of, how},
     checkouts::Checkouts,
     clone,
     error::Error,
@@ -36,6 +36,19 @@ pub struct CommandResult {
     pub bytes: u64,
     /// Why it is not ok.
     pub error: Option<String>,
+}
+
+/// Who holds the ports of verify commands. No checkout can have this name.
+const HOLDER: &str = ".verify";
+
+/// With less time than this no command is started.
+const SHORTEST: Duration = Duration::from_millis(20);
+
+/// Where commands run.
+struct Place<'a> {
+    work: &'a Path,
+    temporary: &'a Path,
+    environment: &'a [(String, String)],
 }
 
 /// How long a command may take.
@@ -68,6 +81,8 @@ impl Checkouts {
             make_directory(&made)
         });
         prepared.await?;
+        let environment = environment_of(&goal.places, goal.name(), &name, self.lease_ports(goal.name(), HOLDER).await?);
+        let place = Place { work: &work, temporary: &temporary, environment: &environment };
         let setup = self.setup_of(goal).map(|setup| VerifyCommand {
             name: format!("setup: {setup}"),
             program: Program::Shell(setup.clone()),
@@ -75,7 +90,7 @@ impl Checkouts {
         });
         let mut results = Vec::new();
         for command in setup.iter().chain(&verify.commands) {
-            let result = self.run_command(goal, (&work, &temporary), command, self.limit_of(command, until)).await?;
+            let result = self.run_command(goal, &place, command, self.limit_of(command, until)).await?;
             let (is_setup, ok) = (setup.as_ref() == Some(command), result.ok);
             // Setup is only told when it fails, and then the commands could not answer.
             if !(is_setup && ok) {
@@ -97,7 +112,7 @@ impl Checkouts {
     async fn run_command(
         &self,
         goal: &Goal,
-        (work, temporary): (&Path, &Path),
+        place: &Place<'_>,
         command: &VerifyCommand,
         limit: Limit,
     ) -> Result<CommandResult, Error> {
@@ -119,16 +134,25 @@ impl Checkouts {
                 _ => return Ok(failed("it is empty".into())),
             },
         };
-        let directory = work.join(&goal.record.prepared.subdirectory);
+        // A process that is ended before it starts would tell another story.
+        let no_time = |end: &str| CommandResult { timed_out: true, ..failed(format!("{end}the goal had no time left (max_seconds)")) };
+        if limit.is_shared && limit.time <= SHORTEST {
+            return Ok(no_time("it was not started: "));
+        }
+        let directory = place.work.join(&goal.record.prepared.subdirectory);
         let clock = &self.parts.clock;
         let begun = clock.now();
-        let writable = [work.to_owned(), temporary.to_owned()];
-        let finished = self.run_confined(goal, &directory, (program, args), Vec::new(), &writable, limit.time).await;
+        let writable = [place.work.to_owned(), place.temporary.to_owned()];
+        let environment = place.environment.to_vec();
+        let finished = self.run_confined(goal, &directory, (program, args), environment, &writable, limit.time).await;
         let duration_ms = u64::try_from(clock.now().since(begun).as_millis()).unwrap_or(u64::MAX);
         match finished {
             Ok(finished) => Ok(self.result(command, limit, finished, duration_ms)),
             // It cannot be started, or not be confined as it must be: that is an answer too.
-            Err(Error::Process(drawloom_process::Error::Refused { reason })) => Ok(failed(reason)),
+            Err(Error::Process(drawloom_process::Error::Refused { reason })) => Ok(match limit {
+                Limit { time, is_shared: true } if clock.now().since(begun) >= time => no_time("it was ended before it started: "),
+                _ => failed(reason),
+            }),
             Err(error) => Err(error),
         }
     }

@@ -129,3 +129,27 @@ async fn retention_removes_old_goals_first_and_never_active_ones() {
     assert_eq!(done.removed, ["new"]);
     assert_eq!(room.checkouts.info("active").await.expect("info").checkouts.len(), 1);
 }
+
+#[tokio::test]
+async fn a_checkout_with_files_that_no_checkpoint_has_is_not_removed_by_itself() {
+    let room = Room::new();
+    let (_, path) = room.one_writer().await;
+    write(&path.join(".env.local"), "KEY=1\n");
+    write(&path.join("target/built"), "x\n");
+    room.checkpoint("a", "k1").await;
+    let kept = room.checkouts.clean(GOAL, Cleanup::Auto, AT).await.expect("cleaned");
+    let expected = ("a".to_owned(), "it has files that checkpoints leave out, such as .env.local".to_owned());
+    assert_eq!(kept.kept, [expected]);
+    fs::remove_file(path.join(".env.local")).expect("removed");
+    let gone = room.checkouts.clean(GOAL, Cleanup::Auto, AT).await.expect("cleaned");
+    assert!(gone.kept.is_empty() && !path.exists(), "ignored files do not keep it: {gone:?}");
+}
+
+#[tokio::test]
+async fn setup_ends_with_the_time_of_its_goal() {
+    let room = Room::with_config(Config { setup: Some("sleep 1000".into()), ..Config::default() });
+    let prepared = room.prepare().await;
+    let within = Some(std::time::Duration::from_millis(500));
+    let error = room.checkouts.add_within(GOAL, "a", &prepared.base, Kind::Writer, within).await.expect_err("too slow");
+    assert!(error.to_string().contains("it took longer than its timeout"), "{error}");
+}

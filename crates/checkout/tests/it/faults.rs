@@ -196,7 +196,8 @@ async fn disturbed(fault: Fault) {
     let (mut quiet, faulty) = room();
     let before = quiet.fingerprint();
     let expected = life(&mut quiet, &faulty).await;
-    assert!(expected.verified.0, "{expected:#?}");
+    let (passed, tree, protected) = &expected.verified;
+    assert!(!passed && tree != protected, "protected paths were changed and restored: {expected:#?}");
     assert_eq!(expected.files.len(), 7);
     let calls = faulty.calls();
     assert!(calls > 50, "{calls}");

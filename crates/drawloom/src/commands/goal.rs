@@ -18,7 +18,7 @@ use crate::{
     commands::{Session, agentloop::Shape},
     config, environment,
     exit::{CommandError, Exit},
-    output::{Format, Style},
+    output::{Format, Style, plain},
 };
 
 pub(crate) use read::Named;
@@ -106,7 +106,11 @@ impl Goal {
 }
 
 /// The config of goals outside of any project.
-const OWN_CONFIG: &str = "# Goals that are started outside of a project use this config. A drawloom.yaml in a folder replaces it there.\n{}\n";
+const OWN_CONFIG: &str = "\
+# Goals that are started outside of a project use this config. A drawloom.yaml in a folder replaces it there.
+providers: { anthropic: { driver: anthropic, api_key_env: ANTHROPIC_API_KEY } }
+defaults: { provider: anthropic, model: claude-sonnet-4-6 }
+";
 
 /// Goals need no config: where none is found, they use one of this user.
 pub(crate) fn use_own_config(globals: &mut Globals) -> Result<(), CommandError> {
@@ -145,7 +149,7 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
         return exit;
     }
     if let Some(text) = result.final_output.as_deref().filter(|text| !text.is_empty()) {
-        output.line(text);
+        output.line(plain(text));
         output.line("");
     }
     let style = match result.status.as_str() {
@@ -186,8 +190,9 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
 /// The exit code that a goal's end means.
 pub(crate) fn exit_of(result: &GoalResult) -> Exit {
     match result.status.as_str() {
-        "completed" | "running" => Exit::Done,
-        "stopped" | "cancelled" => Exit::Failed,
+        "completed" => Exit::Done,
+        // Not completed, for one reason or another.
+        "running" | "stopped" | "cancelled" => Exit::Failed,
         "needs_input" => Exit::NeedsInput,
         _ => Exit::Usage,
     }

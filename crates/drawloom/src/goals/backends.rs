@@ -42,7 +42,17 @@ pub(crate) fn resolve(
     caller: Option<&str>,
     model: Option<&str>,
 ) -> Result<Backend, Failure> {
-    let Backend { name, model: own_model } = Backend::named(asked);
+    let Backend { name, model: own_model } = match Backend::named(asked) {
+        // The reference's name for a model behind Anthropic's API.
+        Backend { name, model: own } if name == "claude_api" && !backends.0.contains_key(&name) => {
+            let model = own.as_deref().or(model).map(|model| match model.contains('/') {
+                true => model.to_owned(),
+                false => format!("anthropic/{model}"),
+            });
+            Backend { name: models::BACKEND.into(), model }
+        }
+        named => named,
+    };
     let name = match name.as_str() {
         "auto" => caller.and_then(cli_named).unwrap_or(USUAL).to_owned(),
         name => match backends.0.contains_key(name) {

@@ -1,6 +1,7 @@
 //! What callers may ask of goals: backends, directories, landing.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,7 +15,7 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
 };
 use drawloom_goal::{
-    BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
+    Backend, BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
     VerifyCommand, VerifyInput, WorkspaceInput,
 };
 use drawloom_server::{GoalHost, Worktrees};
@@ -90,6 +91,22 @@ impl Host {
                 .with_hint("use a coding CLI or `model:NAME` as the worker; agents can plan and review: `roles`"));
         }
         Ok(())
+    }
+
+    /// The backends that a planner may choose for a subgoal: those that could do it, and the worker's own.
+    fn plan_backends(&self, roles: &Roles, request: &Orchestrate) -> Vec<String> {
+        let mode = if request.skip_permissions { Mode::SkipPermissions } else { Mode::Edit };
+        let works = |name: &String, kind: &BackendKind| match kind {
+            BackendKind::Mock | BackendKind::Agent => false,
+            BackendKind::Model => {
+                self.models.check(&Backend { name: name.clone(), model: None }, request.max_cost.is_some()).is_ok()
+            }
+            BackendKind::Cli => {
+                self.clis.clis().find(name).is_ok_and(|cli| self.clis.could_run(cli) && cli.check_mode(mode).is_ok())
+            }
+        };
+        let others = self.backends.0.iter().filter(|(name, kind)| works(name, kind)).map(|(name, _)| name.clone());
+        [roles.worker.name.clone()].into_iter().chain(others).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The real path of a directory that this caller may name.
@@ -259,6 +276,9 @@ impl GoalHost for Host {
                 "set a token in DRAWLOOM_TOKEN, or use the server that commands start: `drawloom goal run`",
             ));
         }
+        for globs in [&request.protect, &request.include] {
+            checkout::check_globs(globs).map_err(|error| Failure::of(&error))?;
+        }
         let workspace = self.workspace(caller, request)?;
         self.check_roles(&roles, request)?;
         let usual = Budget::default();
@@ -286,6 +306,7 @@ impl GoalHost for Host {
             skip_permissions: request.skip_permissions,
             call_seconds: request.timeout,
             playwright: request.playwright,
+            plan_backends: self.plan_backends(&roles, request),
             mock_accepts_at: request.mock_accepts_at.unwrap_or(2),
             mock_questions: request.mock_questions.clone(),
             roles,

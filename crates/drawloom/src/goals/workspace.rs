@@ -197,7 +197,9 @@ impl Workspace for Repositories {
             checkouts.reset(goal, &input.name, &commit).await.map_err(|error| told(&error))?;
         }
         let kind = if input.read_only { Kind::ReadOnly } else { Kind::Writer };
-        let added = checkouts.add(goal, &input.name, &commit, kind).await.map_err(|error| told(&error))?;
+        let within = input.within_ms.map(Duration::from_millis);
+        let added = checkouts.add_within(goal, &input.name, &commit, kind, within).await;
+        let added = added.map_err(|error| told(&error))?;
         let checkout::Added { directory, environment, readable, mut writable, path } = added;
         let subdirectory = directory.strip_prefix(&path).unwrap_or(Path::new("")).to_string_lossy().into_owned();
         // A worker in a subdirectory may change all of its checkout.
@@ -213,12 +215,20 @@ impl Workspace for Repositories {
         let step = Step { message: &input.message, at: seconds(input.at), key: &key };
         let kept = checkouts.checkpoint(goal, &input.name, &step).await.map_err(|error| told(&error))?;
         let changed: Vec<String> = kept.changed.iter().map(|change| change.path.clone()).collect();
-        let out_of_scope = outside(&input.files, &changed)?;
-        // Ignored files are never committed, so they are not reported.
-        let news = kept.left_out.iter().filter(|left| left.reason != checkout::Reason::Ignored);
+        let out_of_scope = match input.files.is_empty() {
+            true => Vec::new(),
+            false => {
+                let info = checkouts.info(goal).await.map_err(|error| told(&error))?;
+                outside(&input.files, &info.prepared.subdirectory, &changed)?
+            }
+        };
+        // Ignored files last: most of them are built, not written.
+        let mut left_out = kept.left_out;
+        left_out.sort_by_key(|left| left.reason == checkout::Reason::Ignored);
+        let left_out = left_out.into_iter().map(|left| LeftOut { reason: reason(left.reason), path: left.path });
         Ok(Checkpointed {
             commit: kept.commit.map(|commit| commit.to_string()),
-            left_out: news.map(|left| LeftOut { path: left.path.clone(), reason: reason(left.reason) }).collect(),
+            left_out: left_out.collect(),
             warnings: Vec::new(),
             changed,
             out_of_scope,
@@ -317,16 +327,16 @@ pub(super) fn reason(reason: checkout::Reason) -> String {
     name.unwrap_or_default().replace('_', " ")
 }
 
-/// The changed files that match none of the globs. Without globs every file is allowed.
-fn outside(globs: &[String], changed: &[String]) -> Result<Vec<String>, String> {
-    if globs.is_empty() {
-        return Ok(Vec::new());
-    }
+/// The changed files that match none of the globs. A model wrote them, from the directory that it works in or from the top: both count.
+fn outside(globs: &[String], subdirectory: &str, changed: &[String]) -> Result<Vec<String>, String> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
-        // A model wrote the globs: an invalid one matches nothing.
-        if let Ok(glob) = GlobBuilder::new(glob).literal_separator(true).build() {
-            set.add(glob);
+        let plain = glob.trim_start_matches("./").trim_start_matches('/');
+        for glob in [plain.to_owned(), format!("{subdirectory}/{plain}")] {
+            // An invalid one matches nothing.
+            if let Ok(glob) = GlobBuilder::new(&glob).literal_separator(true).build() {
+                set.add(glob);
+            }
         }
     }
     let set = set.build().map_err(|error| error.to_string())?;

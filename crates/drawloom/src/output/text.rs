@@ -55,6 +55,11 @@ pub fn fit_end(text: &str, most: usize) -> String {
     kept.iter().rev().collect()
 }
 
+/// A whole text without control characters, which a terminal would obey. Its lines and tabs stay.
+pub fn plain(text: &str) -> String {
+    text.chars().filter(|character| matches!(character, '\n' | '\t') || !character.is_control()).collect()
+}
+
 /// The text without what is no text: a terminal would obey it.
 pub fn shown(text: &str) -> String {
     let is_safe = |character: char| character == '\n' || !character.is_control();

@@ -162,6 +162,13 @@ impl Walk<'_> {
         let question = |walk: &mut Self| {
             let prompt = |walk: &Walk<'_>| {
                 let mut text = walk.about(brief);
+                text += &walk.protected();
+                if let [_, _, ..] = &walk.input.plan_backends[..] {
+                    let (usual, all) = (&walk.input.roles.worker.name, walk.input.plan_backends.join(", "));
+                    text += &format!(
+                        "\n\n# Backends\n\nA subgoal may name who works on it, with `backend` and `model`: {all}. Leave them out, unless the goal asks for another than the usual one, {usual}."
+                    );
+                }
                 if !feedback.is_empty() {
                     text += &format!("\n\n# Feedback of the last iteration\n\n{feedback}");
                 }
@@ -169,7 +176,9 @@ impl Walk<'_> {
             };
             walk.planner_question(Role::Decomposer, view.as_ref(), prompt)
         };
-        let subgoals = self.ask_for(&format!("{place}/decompose"), question, plan::parse)?;
+        let backends = &self.input.plan_backends;
+        let subgoals =
+            self.ask_for(&format!("{place}/decompose"), question, |text| plan::parse(text, backends))?;
         self.note(&key, "decomposed", |_| json!({ "subgoals": subgoals }));
         Ok(subgoals)
     }
@@ -201,7 +210,7 @@ impl Walk<'_> {
     /// A read-only checkout of `head` for a planner or reviewer.
     pub(super) fn view(&mut self, key: &str, head: Option<&str>) -> Flow<Option<CheckedOut>> {
         let Some(head) = head else { return Ok(None) };
-        let checkout = Checkout { name: "view".into(), commit: head.into(), read_only: true, reset: false };
+        let checkout = Checkout { name: "view".into(), commit: head.into(), read_only: true, reset: false, within_ms: None };
         self.must(&format!("{key}/view"), CHECKOUT, || json!({ "checkout": checkout })).map(Some)
     }
 
@@ -233,6 +242,17 @@ impl Walk<'_> {
             None => usual.clone(),
             Some(own) if own.name.is_empty() => Backend { name: usual.name.clone(), model: own.model.clone() },
             Some(own) => own.clone(),
+        }
+    }
+
+    /// Which files no worker may change, as a section of a prompt.
+    pub(super) fn protected(&self) -> String {
+        match &self.input.verify.protect[..] {
+            [] => String::new(),
+            globs => format!(
+                "\n\n# Protected files\n\nNo worker may change, add or delete files that match: {}. Work that does is not accepted.",
+                globs.join(", ")
+            ),
         }
     }
 

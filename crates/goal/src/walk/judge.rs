@@ -182,6 +182,7 @@ impl Walk<'_> {
 /// Verification as a reviewer and the next iteration read it.
 fn verification_text(verified: &Verified) -> String {
     let mut lines: Vec<String> = verified.refusals.iter().map(|refusal| format!("- refused: {refusal}")).collect();
+    lines.extend(verified.warnings.iter().map(|warning| format!("- warning: {warning}")));
     for result in &verified.results {
         let code = result.exit_code.map_or_else(|| "no exit code".into(), |code| format!("exit code {code}"));
         let state = if result.ok { "passed" } else { "FAILED" };

@@ -103,13 +103,14 @@ impl Walk<'_> {
             if pending {
                 return Err(Halt::Pending);
             }
-            if let Some(error) = stop {
-                return Err(Halt::Stop(error));
-            }
             for index in wave {
-                let done = worked[index].take().unwrap_or_default();
+                let Some(done) = worked[index].take() else { continue };
                 let (done, next) = self.merge(&common, index, done, head)?;
                 (worked[index], head) = (Some(done), next);
+            }
+            // After the merges: what was done before a guard stopped the rest is on the branch.
+            if let Some(error) = stop {
+                return Err(Halt::Stop(error));
             }
         }
         Ok((worked.into_iter().map(Option::unwrap_or_default).collect(), head))
@@ -162,7 +163,8 @@ impl Walk<'_> {
         let mut place = Place { subgoal, index, key, directory: None };
         if let Some(head) = head {
             let name = place.checkout(self.iteration);
-            let checkout = Checkout { name, commit: head.into(), read_only: false, reset: false };
+            let within_ms = self.left().map(|left| left.as_millis() as u64);
+            let checkout = Checkout { name, commit: head.into(), read_only: false, reset: false, within_ms };
             let key = format!("{}/checkout", place.key);
             place.directory = Some(self.must(&key, CHECKOUT, || json!({ "checkout": checkout }))?);
         }
@@ -240,7 +242,7 @@ impl Walk<'_> {
         if !others.is_empty() {
             text += &format!("\n\n# Subgoals of other workers\n\n{}", others.join("\n"));
         }
-        text += &format!("\n\n{}", self.about(common.brief));
+        text += &format!("\n\n{}{}", self.about(common.brief), self.protected());
         if !common.feedback.is_empty() {
             text += &format!("\n\n# Feedback of the last iteration\n\n{}", common.feedback);
         }
@@ -326,8 +328,8 @@ impl Walk<'_> {
         round: u32,
         output: &str,
     ) -> Flow<Result<(String, Checkpointed), Failed>> {
-        let checkout =
-            Checkout { name: place.checkout(self.iteration), commit: head.into(), read_only: false, reset: true };
+        let name = place.checkout(self.iteration);
+        let checkout = Checkout { name, commit: head.into(), read_only: false, reset: true, within_ms: None };
         let _: CheckedOut =
             self.must(&format!("{}/reset{round}", place.key), CHECKOUT, || json!({ "checkout": checkout }))?;
         let label = place.label(&format!("i{:02}-c{}", self.iteration, round + 1));

@@ -46,7 +46,8 @@ const INSTRUCTIONS: &str = "\
 Drawloom runs agents beside you. They have their own models, tools and files; only their answers come back. list_agents \
 names them, spawn_run hands one task over, spawn_runs several at once. Started work continues whatever happens to a call: \
 when an answer says that it is unfinished, wait with get_run or get_batch and wait_ms, and do not start it again. Long \
-answers come as an outline; read_artifact reads what you need of them.";
+answers come as an outline; read_artifact reads what you need of them. orchestrate drives a goal to done in a git repository. A \
+tool that is named here and not listed belongs to another toolset than those of this connection.";
 
 /// Answers one session or one request.
 pub(super) struct Handler {

@@ -12,12 +12,21 @@ use crate::{
     output::Style,
 };
 
-/// One line of standard input, without its end.
-pub(super) fn line(session: &Session, prompt: &str) -> Result<String, CommandError> {
+/// One line of standard input, without its end. A thread reads it, so that a signal can end the command meanwhile; the thread ends with
+/// the process.
+pub(super) async fn line(session: &Session, prompt: &str) -> Result<String, CommandError> {
     session.output.prompt(prompt);
-    let mut text = String::new();
-    let read = std::io::stdin().lock().read_line(&mut text);
-    match read.map_err(|error| CommandError::failed("no_answer", format!("cannot read the answer: {error}")))? {
+    let (done, read) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let read = std::io::stdin().lock().read_line(&mut text);
+        let _ = done.send(read.map(|bytes| (bytes, text)));
+    });
+    let failed = |error: &dyn std::fmt::Display| {
+        CommandError::failed("no_answer", format!("cannot read the answer: {error}"))
+    };
+    let (bytes, text) = read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    match bytes {
         0 => Err(CommandError {
             exit: Exit::NeedsInput,
             ..CommandError::usage("no_answer", "standard input ended before the answer")
@@ -44,26 +53,34 @@ fn limits(budget: &Value) -> String {
 }
 
 /// Asks what a goal wants to know, and makes the request that answers it.
-pub(super) fn answer(session: &Session, goal: &GoalStatus) -> Result<OrchestrateResume, CommandError> {
+pub(super) async fn answer(session: &Session, goal: &GoalStatus) -> Result<OrchestrateResume, CommandError> {
+    let asked = ask(session, goal).await;
+    if let (Err(_), Some(token)) = (&asked, &goal.token) {
+        session.output.note(format!("the goal waits; answer it later with: drawloom goal resume {token}"));
+    }
+    asked
+}
+
+async fn ask(session: &Session, goal: &GoalStatus) -> Result<OrchestrateResume, CommandError> {
     let output = &session.output;
     let token = goal.token.clone().unwrap_or_default();
     if let Some(plan) = &goal.plan {
         output.note(output.beside(Style::Dim, &format!("limits: {}", limits(&plan["budget"]))));
-        let answer = line(session, "Start the workers? [Y/n] ")?;
+        let answer = line(session, "Start the workers? [Y/n] ").await?;
         let approved = !matches!(answer.to_lowercase().as_str(), "n" | "no");
         return Ok(OrchestrateResume { token, approved: Some(approved), ..OrchestrateResume::default() });
     }
     let mut criteria = None;
     if let Some(proposed) = goal.success_criteria.as_deref().filter(|_| goal.confirms_criteria) {
         output.note(format!("{}\n{proposed}", output.beside(Style::Bold, "Proposed success criteria:")));
-        if matches!(line(session, "Use them? [Y/n] ")?.to_lowercase().as_str(), "n" | "no") {
-            criteria = Some(line(session, "Success criteria> ")?).filter(|text| !text.is_empty());
+        if matches!(line(session, "Use them? [Y/n] ").await?.to_lowercase().as_str(), "n" | "no") {
+            criteria = Some(line(session, "Success criteria> ").await?).filter(|text| !text.is_empty());
         }
     }
     let mut answers = Vec::new();
     for (index, question) in goal.questions.iter().enumerate() {
         output.note(format!("{}. {question}", index + 1));
-        answers.push(line(session, "> ")?);
+        answers.push(line(session, "> ").await?);
     }
     Ok(OrchestrateResume { token, answers, success_criteria: criteria, ..OrchestrateResume::default() })
 }

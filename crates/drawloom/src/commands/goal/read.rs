@@ -3,15 +3,22 @@
 use clap::Args;
 use drawloom_contract::ids::RunId;
 use drawloom_wire::goals::{GoalStatus, OrchestrateList, OrchestrateResult, OrchestrateStatus, OrchestrateTail};
+use serde_json::Value;
 
 use super::{told, view::lines};
 use crate::{
     cli::{Look, Quiet},
-    commands::{Session, runs::Handle},
-    connect::{self, Connection, Need},
+    commands::Session,
+    connect::{self, Connection, Executing, Execution, Need},
     exit::{CommandError, Exit},
-    output::{Column, Format, Style, Text},
+    output::{Column, Format, Style, Text, first_line},
 };
+
+/// How many goals a prefix of an id is looked for in.
+const MOST_SEARCHED: u32 = 200;
+
+/// The status of a goal that has not ended and that no process executes.
+const INTERRUPTED: &str = "interrupted";
 
 /// A goal as the user wrote it.
 #[derive(Debug, Clone, Args)]
@@ -34,9 +41,50 @@ impl Named {
                     .with_hint("start one: drawloom goal run 'Add a test for …'")
             });
         }
-        let handle: Handle = self.goal.parse().unwrap_or_else(|never| match never {});
-        handle.resolve(connection).await
+        if let Ok(run) = self.goal.parse() {
+            return Ok(run);
+        }
+        let prefix = self.goal.trim_start_matches("r_").to_ascii_lowercase();
+        let all = connection.backend.call(&OrchestrateList { limit: Some(MOST_SEARCHED), before: None }).await?.runs;
+        let is_meant = |goal: &&GoalStatus| goal.run_id.to_string()[2..].starts_with(&prefix);
+        let found: Vec<&GoalStatus> = all.iter().filter(|_| !prefix.is_empty()).filter(is_meant).collect();
+        match &found[..] {
+            [one] => Ok(one.run_id),
+            [] => Err(CommandError::usage("unknown_goal", format!("no goal matches {:?}", self.goal))
+                .with_hint("`drawloom goal list` lists goals; without a name the newest one is meant")),
+            several => {
+                let mut error = CommandError::usage("ambiguous_goal", format!("several goals match {:?}", self.goal))
+                    .with_hint("write more of the id");
+                let described = |goal: &&GoalStatus| format!("{}  {}", goal.run_id, first_line(&goal.goal, 60));
+                error.details.extend(several.iter().take(8).map(described));
+                Err(error)
+            }
+        }
     }
+
+    /// What a command needs that follows this goal: a server that continues it, unless it has ended.
+    async fn need_to_follow(&self, session: &Session, command: &str) -> Result<Need, CommandError> {
+        let is_interrupted = connect::with(session, command, Need::Journal, async |it| {
+            let run_id = self.resolve(it).await?;
+            let status = it.backend.call(&OrchestrateStatus { run_id }).await?;
+            Ok(status.running && it.executing() == Executing::Nothing)
+        });
+        Ok(match is_interrupted.await? {
+            true => Need::Engine(Execution::default()),
+            false => Need::Journal,
+        })
+    }
+}
+
+/// The error of a command that follows a goal whose server is gone.
+fn interrupted(run: RunId) -> CommandError {
+    CommandError::failed("interrupted", format!("goal {run} is interrupted: no process executes it"))
+        .with_hint(connect::how_to_go_on(&run.to_string()))
+}
+
+/// Whether a goal has not ended and no process executes it.
+fn is_interrupted(status: &GoalStatus, executing: Executing) -> bool {
+    status.running && executing == Executing::Nothing
 }
 
 /// Show where a goal stands
@@ -51,20 +99,21 @@ pub struct Status {
 
 impl Status {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let status = connect::with(session, "goal status", Need::Journal, async |it| {
+        let (status, executing) = connect::with(session, "goal status", Need::Journal, async |it| {
             let run_id = self.named.resolve(it).await?;
-            it.backend.call(&OrchestrateStatus { run_id }).await
+            Ok((it.backend.call(&OrchestrateStatus { run_id }).await?, it.executing()))
         })
         .await?;
         let output = &session.output;
         if output.format() == Format::Json {
-            output.json(&status);
+            output.json(&marked(&status, executing));
             return Ok(Exit::Done);
         }
         let row = |name: &str, text: &str| output.line(format!("{name:<10} {text}"));
         row("goal", &status.goal);
         row("id", &status.run_id.to_string());
-        row("status", &output.styled(style_of(&status.status), &status.status));
+        let word = if is_interrupted(&status, executing) { INTERRUPTED } else { &status.status };
+        row("status", &output.styled(style_of(word), word));
         row("phase", &status.phase);
         row("iteration", &status.iteration.to_string());
         row("events", &status.events.to_string());
@@ -78,8 +127,20 @@ impl Status {
         if let Some(token) = &status.token {
             output.note(format!("answer with: drawloom goal resume {token} --answer '…'"));
         }
+        if word == INTERRUPTED {
+            output.note(connect::how_to_go_on(&status.run_id.to_string()));
+        }
         Ok(Exit::Done)
     }
+}
+
+/// A status for programs. The word stays as it is journaled.
+fn marked(status: &GoalStatus, executing: Executing) -> Value {
+    let mut shown = serde_json::to_value(status).unwrap_or_default();
+    if is_interrupted(status, executing) {
+        shown["interrupted"] = true.into();
+    }
+    shown
 }
 
 fn style_of(status: &str) -> Style {
@@ -110,7 +171,11 @@ pub struct Tail {
 impl Tail {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let output = &session.output;
-        connect::with(session, "goal tail", Need::Journal, async |it| {
+        let need = match self.no_follow {
+            true => Need::Journal,
+            false => self.named.need_to_follow(session, "goal tail").await?,
+        };
+        connect::with(session, "goal tail", need, async |it| {
             let run_id = self.named.resolve(it).await?;
             let mut cursor = self.cursor;
             loop {
@@ -134,6 +199,9 @@ impl Tail {
                 let is_over = !page.running && !page.more;
                 if is_over || (self.no_follow && !page.more) || output.is_closed() {
                     return Ok(Exit::Done);
+                }
+                if page.events.is_empty() && it.executing() == Executing::Nothing {
+                    return Err(interrupted(run_id));
                 }
             }
         })
@@ -159,9 +227,17 @@ pub struct ResultOf {
 
 impl ResultOf {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let result = connect::with(session, "goal result", Need::Journal, async |it| {
+        let need = match self.wait {
+            true => self.named.need_to_follow(session, "goal result").await?,
+            false => Need::Journal,
+        };
+        let result = connect::with(session, "goal result", need, async |it| {
             let run_id = self.named.resolve(it).await?;
-            it.backend.call(&OrchestrateResult { run_id, wait: self.wait, timeout: self.timeout }).await
+            let result = it.backend.call(&OrchestrateResult { run_id, wait: self.wait, timeout: self.timeout }).await?;
+            match self.wait && result.status == "running" && it.executing() == Executing::Nothing {
+                true => Err(interrupted(run_id)),
+                false => Ok(result),
+            }
         })
         .await?;
         Ok(told(session, &result))
@@ -184,10 +260,17 @@ pub struct List {
 impl List {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask = OrchestrateList { limit: Some(self.limit), before: None };
-        let list = connect::with(session, "goal list", Need::Journal, async |it| it.backend.call(&ask).await).await?;
+        let (list, executing) = connect::with(session, "goal list", Need::Journal, async |it| {
+            Ok((it.backend.call(&ask).await?, it.executing()))
+        })
+        .await?;
         let output = &session.output;
         match output.format() {
-            Format::Json => output.json(&list),
+            Format::Json => {
+                let mut shown = serde_json::to_value(&list).unwrap_or_default();
+                shown["runs"] = list.runs.iter().map(|goal| marked(goal, executing)).collect();
+                output.json(&shown);
+            }
             Format::Human if self.ids.quiet => output.ids(list.runs.iter().map(|goal| goal.run_id)),
             Format::Human if list.runs.is_empty() => output.line("no goals"),
             Format::Human => {
@@ -199,17 +282,18 @@ impl List {
                     Column::new("reason").shrinks_to(12).optional(2),
                     Column::new("id").shrinks_to(14),
                 ];
-                output.table(columns, list.runs.iter().map(row));
+                output.table(columns, list.runs.iter().map(|goal| row(goal, executing)));
             }
         }
         Ok(Exit::Done)
     }
 }
 
-fn row(goal: &GoalStatus) -> [Text; 6] {
+fn row(goal: &GoalStatus, executing: Executing) -> [Text; 6] {
+    let status = if is_interrupted(goal, executing) { INTERRUPTED } else { &goal.status };
     [
         Text::new(&goal.goal).style(Style::Bold),
-        Text::new(&goal.status).style(style_of(&goal.status)),
+        Text::new(status).style(style_of(status)),
         Text::new(&goal.phase),
         Text::new(goal.iteration.to_string()),
         Text::new(goal.stop_reason.as_deref().unwrap_or_default()),

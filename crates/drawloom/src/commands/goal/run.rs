@@ -259,7 +259,7 @@ impl Run {
             return resume.perform(session).await;
         }
         let asks = session.output.can_ask() && !self.non_interactive && !self.detach;
-        let mut request = self.request(session, asks)?;
+        let mut request = self.request(session, asks).await?;
         let key = own_key()?;
         request.idempotency_key = Some(key.clone());
         let how = How { asks, answers: self.answers, progress: self.progress, detach: self.detach, shape: self.shape };
@@ -273,18 +273,18 @@ impl Run {
         interrupts.connected(session, "goal run", Need::Engine(self.execution), work).await
     }
 
-    fn request(&self, session: &Session, asks: bool) -> Result<Orchestrate, CommandError> {
+    async fn request(&self, session: &Session, asks: bool) -> Result<Orchestrate, CommandError> {
         let given = self.text.as_deref().or(self.goal.as_deref());
         let goal = match (given, &self.goal_file) {
             (Some("-"), _) => from_stdin()?,
             (Some(text), _) => text.to_owned(),
             (None, Some(file)) => from_file(file)?,
-            (None, None) if asks => ask::line(session, "Goal> ")?,
+            (None, None) if asks => ask::line(session, "Goal> ").await?,
             (None, None) if !std::io::stdin().is_terminal() && !self.non_interactive => from_stdin()?,
             (None, None) => String::new(),
         };
         if goal.trim().is_empty() {
-            let exit = if self.shape == Shape::Agentloop { Exit::Failed } else { Exit::NeedsInput };
+            let exit = if self.shape == Shape::Agentloop { Exit::Failed } else { Exit::Usage };
             return Err(CommandError { exit, ..CommandError::usage("no_goal", "no goal was given") }
                 .with_hint("example: drawloom goal run 'Add a /health endpoint with a test'"));
         }
@@ -356,9 +356,21 @@ impl Run {
         Ok(match &self.cwd {
             Some(cwd) => Some(here.join(cwd)),
             None if self.no_cwd || is_mock => None,
-            None => here.ancestors().any(|folder| folder.join(".git").exists()).then_some(here.clone()),
+            None if here.ancestors().any(is_repository) => Some(here.clone()),
+            // Agents of the config have no use for a repository.
+            None if self.backend.as_deref().is_some_and(|backend| backend.starts_with("agent:")) => None,
+            None => {
+                let message = format!("{} is not in a git repository, so workers have nothing to change", here.display());
+                return Err(CommandError::usage("needs_cwd", message)
+                    .with_hint("run `git init` and commit, name a repository with --cwd, or pass --no-cwd for goals that only need answers"));
+            }
         })
     }
+}
+
+/// Whether a folder is the top of a checkout, or a bare repository.
+fn is_repository(folder: &Path) -> bool {
+    folder.join(".git").exists() || (folder.join("HEAD").is_file() && folder.join("objects").is_dir())
 }
 
 /// What a command does beside following.
@@ -455,7 +467,7 @@ impl Following<'_> {
                     },
                     (false, true) => {
                         view.pause();
-                        let request = ask::answer(self.session, &status)?;
+                        let request = ask::answer(self.session, &status).await?;
                         view.go_on();
                         request
                     }

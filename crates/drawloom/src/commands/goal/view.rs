@@ -99,21 +99,22 @@ pub(super) fn lines(event: &GoalEvent) -> Vec<(Style, String)> {
         "subagent_finished" => vec![(Style::Good, format!("  ✓ {}: {}", text("id"), first_line(text("preview"), 100)))],
         "subagent_failed" => vec![(Style::Bad, format!("  ✗ {}: {}", text("id"), first_line(text("error"), 160)))],
         "checkpoint" => {
-            let left = list("left_out")
+            let (ignored, left): (Vec<Value>, Vec<Value>) =
+                list("left_out").into_iter().partition(|left| left["reason"] == "ignored");
+            let path = |left: &Value| left["path"].as_str().unwrap_or_default().to_owned();
+            let mut lines: Vec<(Style, String)> = left
                 .iter()
                 .map(|left| {
-                    (
-                        Style::Notice,
-                        format!(
-                            "    not committed: {} ({})",
-                            left["path"].as_str().unwrap_or_default(),
-                            left["reason"].as_str().unwrap_or_default()
-                        ),
-                    )
+                    let reason = left["reason"].as_str().unwrap_or_default();
+                    (Style::Notice, format!("    not committed: {} ({reason})", path(left)))
                 })
-                .collect::<Vec<_>>();
+                .collect();
+            if let Some(first) = ignored.first() {
+                let more = ignored.len() - 1;
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                lines.push((Style::Dim, format!("    not committed: {}{more} (ignored)", path(first))));
+            }
             let changed = list("changed").len();
-            let mut lines = left;
             if changed > 0 {
                 lines.insert(
                     0,
@@ -136,6 +137,12 @@ pub(super) fn lines(event: &GoalEvent) -> Vec<(Style, String)> {
                     .iter()
                     .filter_map(Value::as_str)
                     .map(|refusal| (Style::Bad, format!("  refused: {refusal}"))),
+            )
+            .chain(
+                list("warnings")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(|warning| (Style::Notice, format!("  warning: {warning}"))),
             )
             .collect(),
         "review" => review(data),
@@ -164,9 +171,12 @@ fn verified(result: &Value) -> (Style, String) {
     match result["ok"].as_bool() {
         Some(true) => (Style::Good, format!("  verify ✓ {name}")),
         _ => {
-            let code =
-                result["exit_code"].as_i64().map_or_else(|| "no exit code".into(), |code| format!("exit {code}"));
-            (Style::Bad, format!("  verify ✗ {name} ({code})"))
+            let how = match (result["exit_code"].as_i64(), result["error"].as_str()) {
+                (Some(code), _) => format!("exit {code}"),
+                (None, Some(error)) => first_line(error, 120),
+                (None, None) => "no exit code".into(),
+            };
+            (Style::Bad, format!("  verify ✗ {name} ({how})"))
         }
     }
 }
