@@ -15,7 +15,7 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
 };
 use drawloom_goal::{
-    Backend, BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
+    BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
     VerifyCommand, VerifyInput, WorkspaceInput,
 };
 use drawloom_server::{GoalHost, Worktrees};
@@ -98,9 +98,7 @@ impl Host {
         let mode = if request.skip_permissions { Mode::SkipPermissions } else { Mode::Edit };
         let works = |name: &String, kind: &BackendKind| match kind {
             BackendKind::Mock | BackendKind::Agent => false,
-            BackendKind::Model => {
-                self.models.check(&Backend { name: name.clone(), model: None }, request.max_cost.is_some()).is_ok()
-            }
+            BackendKind::Model => !self.models.info().models.is_empty(),
             BackendKind::Cli => {
                 self.clis.clis().find(name).is_ok_and(|cli| self.clis.could_run(cli) && cli.check_mode(mode).is_ok())
             }

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod cheats;
+mod ends;
 mod in_place;
 mod kills;
 mod model;
