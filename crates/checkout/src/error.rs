@@ -179,7 +179,8 @@ impl Explain for Error {
             }
             Self::InPlace { .. } => "leave out `--no-isolate`: workers then get checkouts of their own".into(),
             Self::NotClean { .. } => {
-                "without isolation work must begin with a clean checkout: commit or stash, or leave out `--no-isolate`".into()
+                "without isolation work must begin with a clean checkout: commit or stash, or leave out `--no-isolate`"
+                    .into()
             }
             Self::InPlaceTaken { goal, reference, .. } => format!(
                 "wait for it, or stop it with `drawloom goal cancel {goal}`; if its server is gone: git update-ref -d {reference}"
@@ -196,8 +197,12 @@ impl Explain for Error {
             Self::Setup { .. } => {
                 "correct the command: `--setup` or `setup` of the goal, else `goals.setup` in the config".into()
             }
-            Self::NoPorts { .. } => "remove checkouts of old goals: `drawloom worktree list`, `drawloom worktree remove`".into(),
-            Self::Quota { .. } => "remove checkouts of old goals with `drawloom worktree remove`, or raise `goals.quota_bytes`".into(),
+            Self::NoPorts { .. } => {
+                "remove checkouts of old goals: `drawloom worktree list`, `drawloom worktree remove`".into()
+            }
+            Self::Quota { .. } => {
+                "remove checkouts of old goals with `drawloom worktree remove`, or raise `goals.quota_bytes`".into()
+            }
             Self::DiskFull { .. } => "free space on the disk of the checkouts".into(),
             Self::IncludedTooLarge { .. } => "include fewer files".into(),
             Self::Damaged { path, .. } => {

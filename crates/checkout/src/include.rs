@@ -33,7 +33,9 @@ impl Checkouts {
         let options = goal.record.options.clone();
         let Some((top, _)) = &facts.work_tree else {
             return match options.in_place {
-                true => Err(Error::InPlace { directory: facts.common.clone(), reason: "it is a bare repository".into() }),
+                true => {
+                    Err(Error::InPlace { directory: facts.common.clone(), reason: "it is a bare repository".into() })
+                }
                 false => Ok(()),
             };
         };
@@ -101,10 +103,8 @@ impl Checkouts {
         if include.is_empty() {
             return Ok(Vec::new());
         }
-        let include: Vec<String> = include
-            .iter()
-            .map(|glob| rooted(glob, &goal.record.prepared.subdirectory))
-            .collect::<Result<_, _>>()?;
+        let include: Vec<String> =
+            include.iter().map(|glob| rooted(glob, &goal.record.prepared.subdirectory)).collect::<Result<_, _>>()?;
         globs(&include)?;
         let specs = include.iter().map(|glob| format!(":(glob){glob}"));
         let git = self.git(goal, Repository::Ours).work_tree(top, index).with_globs();

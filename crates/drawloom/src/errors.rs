@@ -146,7 +146,8 @@ errors! {
         "not_in_place": "The checkout cannot be changed without isolation; the message says why.", "Leave `--no-isolate` out.";
         "branch_exists": "The branch of the goal exists and belongs to something else.", "Rename or delete it.";
         "other_options": "The goal was prepared before with other options.", "Start another goal.";
-        "unknown_goal": "The goal has no checkouts here.", "Check the id.";
+        "ambiguous_goal": "Several goals have an id that begins so.", "Write more of the id.";
+        "unknown_goal": "No goal has this id, or it has no checkouts here.", "Check the id: `drawloom goal list`.";
         "unknown_checkout": "The goal has no checkout of this name.", "`drawloom worktree list` lists them.";
         "unknown_commit": "The repository does not contain the commit.", "Check the id.";
         "unknown_branch": "The repository has no such branch.", "Check the name.";

@@ -236,7 +236,9 @@ mod tests {
     fn a_subgoal_chooses_only_backends_that_there_are_however_they_are_spelt() {
         let known = ["claude_code".to_owned(), "script".to_owned()];
         let plan = |backend: &str| parse(&format!(r#"[{{"description":"a","backend":"{backend}"}}]"#), &known);
-        for (given, name) in [("claude", "claude_code"), ("Claude Code", "claude_code"), ("script", "script"), ("auto", "")] {
+        for (given, name) in
+            [("claude", "claude_code"), ("Claude Code", "claude_code"), ("script", "script"), ("auto", "")]
+        {
             let subgoals = plan(given).expect("a plan");
             assert_eq!(subgoals[0].backend.as_ref().map(|backend| backend.name.as_str()), Some(name), "{given}");
         }

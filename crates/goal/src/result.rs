@@ -179,7 +179,8 @@ impl Story {
     /// Whether it ended without its own last step, because it was cancelled or ran out of time: what its workers left is in no
     /// checkpoint of the loop.
     pub fn is_cut_off(&self) -> bool {
-        let begun = self.state.steps.get("prepare").is_some_and(|step| step.end.as_ref().is_none_or(|end| !end.is_error));
+        let begun =
+            self.state.steps.get("prepare").is_some_and(|step| step.end.as_ref().is_none_or(|end| !end.is_error));
         self.outcome.is_some() && begun && !self.state.notes.contains_key("cleaned")
     }
 
@@ -235,7 +236,8 @@ impl Story {
             Some((number, serde_json::from_str::<Diffed>(&end.text).ok()?.files))
         });
         let (number, files) = compared.unwrap_or_default();
-        let since = self.noted("checkpoint").into_iter().filter(|noted| noted.iteration > number && self.is_merged(noted));
+        let since =
+            self.noted("checkpoint").into_iter().filter(|noted| noted.iteration > number && self.is_merged(noted));
         let since = since.flat_map(|noted| noted.data["changed"].as_array().into_iter().flatten());
         let since = since.filter_map(|path| path.as_str().map(str::to_owned));
         files.into_iter().chain(since).collect::<BTreeSet<_>>().into_iter().collect()
@@ -243,7 +245,8 @@ impl Story {
 
     /// Whether what a checkpoint has is on the branch.
     fn is_merged(&self, checkpoint: &Noted) -> bool {
-        let is_same = |noted: &&Noted| noted.iteration == checkpoint.iteration && noted.data["id"] == checkpoint.data["id"];
+        let is_same =
+            |noted: &&Noted| noted.iteration == checkpoint.iteration && noted.data["id"] == checkpoint.data["id"];
         self.noted("merged").iter().any(is_same)
     }
 
@@ -310,7 +313,8 @@ pub(crate) fn last_output(state: &State) -> Option<String> {
         .steps
         .iter()
         .filter(|(key, step)| key.split('/').nth(1) == Some("review") && step.input.get("role").is_some());
-    let Some(prompt) = aggregated.max_by_key(|(_, step)| step.began).and_then(|(_, step)| step.input["prompt"].as_str())
+    let Some(prompt) =
+        aggregated.max_by_key(|(_, step)| step.began).and_then(|(_, step)| step.input["prompt"].as_str())
     else {
         return workers_output(state);
     };

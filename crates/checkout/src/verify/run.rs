@@ -81,7 +81,8 @@ impl Checkouts {
             make_directory(&made)
         });
         prepared.await?;
-        let environment = environment_of(&goal.places, goal.name(), &name, self.lease_ports(goal.name(), HOLDER).await?);
+        let environment =
+            environment_of(&goal.places, goal.name(), &name, self.lease_ports(goal.name(), HOLDER).await?);
         let place = Place { work: &work, temporary: &temporary, environment: &environment };
         let setup = self.setup_of(goal).map(|setup| VerifyCommand {
             name: format!("setup: {setup}"),
@@ -135,7 +136,10 @@ impl Checkouts {
             },
         };
         // A process that is ended before it starts would tell another story.
-        let no_time = |end: &str| CommandResult { timed_out: true, ..failed(format!("{end}the goal had no time left (max_seconds)")) };
+        let no_time = |end: &str| CommandResult {
+            timed_out: true,
+            ..failed(format!("{end}the goal had no time left (max_seconds)"))
+        };
         if limit.is_shared && limit.time <= SHORTEST {
             return Ok(no_time("it was not started: "));
         }
@@ -150,7 +154,9 @@ impl Checkouts {
             Ok(finished) => Ok(self.result(command, limit, finished, duration_ms)),
             // It cannot be started, or not be confined as it must be: that is an answer too.
             Err(Error::Process(drawloom_process::Error::Refused { reason })) => Ok(match limit {
-                Limit { time, is_shared: true } if clock.now().since(begun) >= time => no_time("it was ended before it started: "),
+                Limit { time, is_shared: true } if clock.now().since(begun) >= time => {
+                    no_time("it was ended before it started: ")
+                }
                 _ => failed(reason),
             }),
             Err(error) => Err(error),

@@ -216,7 +216,8 @@ impl Host {
 /// Refuses what is not possible when workers change the user's checkout itself.
 fn check_in_place(caller: &Caller, request: &Orchestrate) -> Result<(), Failure> {
     if caller.proof == Proof::Principal {
-        let message = "isolate: false is for the operator of this server: a token of `principals` cannot change checkouts";
+        let message =
+            "isolate: false is for the operator of this server: a token of `principals` cannot change checkouts";
         return Err(Failure::new(FailureKind::Denied, "in_place_denied", message)
             .with_hint("leave isolate out: workers then get checkouts of their own"));
     }

@@ -74,7 +74,8 @@ impl WithCheckouts {
         if is_in_place {
             // Who can change the user's `.git` can run programs when the user next uses git.
             let name = OsString::from(".git");
-            let git = Guarded { directory: directory.clone(), path: Some(name.clone().into()), name, rule: Guard::ReadOnly };
+            let git =
+                Guarded { directory: directory.clone(), path: Some(name.clone().into()), name, rule: Guard::ReadOnly };
             guarded = guarded.iter().cloned().chain([git]).collect();
         }
         let writable = if mode == Mode::ReadWrite { vec![temporary] } else { Vec::new() };

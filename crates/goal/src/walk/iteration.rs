@@ -177,8 +177,7 @@ impl Walk<'_> {
             walk.planner_question(Role::Decomposer, view.as_ref(), prompt)
         };
         let backends = &self.input.plan_backends;
-        let subgoals =
-            self.ask_for(&format!("{place}/decompose"), question, |text| plan::parse(text, backends))?;
+        let subgoals = self.ask_for(&format!("{place}/decompose"), question, |text| plan::parse(text, backends))?;
         self.note(&key, "decomposed", |_| json!({ "subgoals": subgoals }));
         Ok(subgoals)
     }
@@ -210,7 +209,8 @@ impl Walk<'_> {
     /// A read-only checkout of `head` for a planner or reviewer.
     pub(super) fn view(&mut self, key: &str, head: Option<&str>) -> Flow<Option<CheckedOut>> {
         let Some(head) = head else { return Ok(None) };
-        let checkout = Checkout { name: "view".into(), commit: head.into(), read_only: true, reset: false, within_ms: None };
+        let checkout =
+            Checkout { name: "view".into(), commit: head.into(), read_only: true, reset: false, within_ms: None };
         self.must(&format!("{key}/view"), CHECKOUT, || json!({ "checkout": checkout })).map(Some)
     }
 

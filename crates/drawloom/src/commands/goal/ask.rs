@@ -22,9 +22,8 @@ pub(super) async fn line(session: &Session, prompt: &str) -> Result<String, Comm
         let read = std::io::stdin().lock().read_line(&mut text);
         let _ = done.send(read.map(|bytes| (bytes, text)));
     });
-    let failed = |error: &dyn std::fmt::Display| {
-        CommandError::failed("no_answer", format!("cannot read the answer: {error}"))
-    };
+    let failed =
+        |error: &dyn std::fmt::Display| CommandError::failed("no_answer", format!("cannot read the answer: {error}"));
     let (bytes, text) = read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
     match bytes {
         0 => Err(CommandError {

@@ -360,7 +360,8 @@ impl Run {
             // Agents of the config have no use for a repository.
             None if self.backend.as_deref().is_some_and(|backend| backend.starts_with("agent:")) => None,
             None => {
-                let message = format!("{} is not in a git repository, so workers have nothing to change", here.display());
+                let message =
+                    format!("{} is not in a git repository, so workers have nothing to change", here.display());
                 return Err(CommandError::usage("needs_cwd", message)
                     .with_hint("run `git init` and commit, name a repository with --cwd, or pass --no-cwd for goals that only need answers"));
             }

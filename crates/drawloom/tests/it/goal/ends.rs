@@ -101,7 +101,8 @@ fn outside_of_a_repository_a_goal_that_changes_files_is_refused() {
     fs::create_dir(project.home.path().join("plain")).expect("a directory");
     let config = project.home.path().join("drawloom.yaml");
     let run = |more: &[&str]| {
-        let all = ["--config", config.to_str().expect("text"), "goal", "run", TWO, "--backend", "script", "--criteria", "x"];
+        let all =
+            ["--config", config.to_str().expect("text"), "goal", "run", TWO, "--backend", "script", "--criteria", "x"];
         let all: Vec<&str> = all.iter().chain(more).copied().collect();
         project.home.finish(project.home.command(&all).current_dir(project.home.path().join("plain")))
     };

@@ -27,7 +27,10 @@ WORK beta: echo beta >> lines.txt
     let (run, worktree) = (result["run_id"].as_str().expect("an id"), &result["worktree"]);
     assert_eq!(fs::read_to_string(project.repository().join("lines.txt")).expect("a file"), "alpha\nbeta\n");
     assert_eq!(status(&project), ["?? lines.txt"], "HEAD and index are as they were");
-    assert_eq!(project.git(&["rev-parse", "HEAD", &format!("refs/drawloom/{run}/base")]), format!("{before}\n{before}"));
+    assert_eq!(
+        project.git(&["rev-parse", "HEAD", &format!("refs/drawloom/{run}/base")]),
+        format!("{before}\n{before}")
+    );
     assert_eq!((&worktree["in_place"], &worktree["changed_files"]), (&json!(true), &json!(["lines.txt"])));
     assert_eq!(worktree["checkpoints"].as_array().map(Vec::len), Some(2), "one for each worker: {result:#}");
     let branch = worktree["branch"].as_str().expect("a branch");

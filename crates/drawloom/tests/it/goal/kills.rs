@@ -19,7 +19,8 @@ WORK c: cat a.txt > c.txt; sleep 0.2
 ";
 
 /// How workers work.
-const WAYS: [&[&str]; 3] = [&["--backend", "script"], &["--backend", "script", "--no-isolate"], &["--backend", "model:slow"]];
+const WAYS: [&[&str]; 3] =
+    [&["--backend", "script"], &["--backend", "script", "--no-isolate"], &["--backend", "model:slow"]];
 
 /// A model that does the same with our tools.
 const MODEL: &str = r##"

@@ -49,7 +49,10 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("protect", "Files that workers must not change, as globs, such as tests/**."),
     Parameter::takes("witness", "Require that the verify commands fail before the work."),
     Parameter::takes("skip_permissions", "Workers use their tools without asking. Only in isolated checkouts."),
-    Parameter::takes("isolate", "Give workers checkouts of their own (default). false: they change cwd itself, which must be clean."),
+    Parameter::takes(
+        "isolate",
+        "Give workers checkouts of their own (default). false: they change cwd itself, which must be clean.",
+    ),
     Parameter::takes("max_iterations", "Maximum iterations (default 4)."),
     Parameter::takes("max_seconds", "Maximum seconds in all."),
     Parameter::takes("max_agent_calls", "Maximum calls of all roles."),
