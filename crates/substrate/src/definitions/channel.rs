@@ -106,47 +106,4 @@ impl RuntimeDefinitions {
                 .with_hint("delete the channel and create it again, or use another name")
         }))
     }
-
-    /// Removes what a deleted channel of this name left, before a new one is made. A dead-letter channel that existed without a
-    /// definition keeps its messages when it gets one.
-    pub(super) async fn clear_for(&self, tenant: &Tenant, name: &str, source: &Value) -> Result<(), DefinitionError> {
-        let dead =
-            serde_json::from_value::<ChannelConfig>(source.clone()).ok().map(|config| config.dead_letter_of(name));
-        self.clear(tenant, [name].into_iter().chain(dead.as_deref())).await
-    }
-
-    /// Removes what names have in them that mean no channel.
-    pub(super) async fn clear<'a>(
-        &self,
-        tenant: &Tenant,
-        names: impl Iterator<Item = &'a str> + Send,
-    ) -> Result<(), DefinitionError> {
-        let (channels, table) = (self.channels()?, self.parts.layers.channels_of(tenant));
-        for name in names.collect::<Vec<_>>() {
-            if table.find(name).is_none()
-                && !table.is_inactive(name)
-                && channels.has_contents(tenant, name).await?
-                && !self.has_letters_of_inactive(tenant, name).await?
-            {
-                channels.remove_contents(tenant, name, self.parts.clock.wall()).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a channel without an active version has this dead-letter channel, in any of its versions.
-    async fn has_letters_of_inactive(&self, tenant: &Tenant, dead: &str) -> Result<bool, DefinitionError> {
-        let Some(layer) = self.parts.layers.of(tenant) else { return Ok(false) };
-        let inactive = layer.names.iter().filter(|((kind, name), _)| *kind == KIND && layer.channels.is_inactive(name));
-        for ((_, name), known) in inactive {
-            for summary in &known.record.versions {
-                let Some(kept) = self.find_version(tenant, KIND, name, summary.version).await? else { continue };
-                let config = serde_json::from_value::<ChannelConfig>(kept.source);
-                if config.is_ok_and(|config| config.dead_letter_of(name) == dead) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
 }
