@@ -17,7 +17,7 @@ use drawloom_contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ChannelConfig, ChannelError, Channels, config::check_dead_letters, place::check_name};
+use super::{ChannelConfig, ChannelError, Channels, Semantic, config::check_dead_letters, place::check_name};
 use crate::hint::did_you_mean;
 
 /// Names that an error lists.
@@ -111,6 +111,14 @@ impl Channel {
         Self { name: name.to_owned(), config, source: Source::Implicit, version: 1, digest, changed_at: None }
     }
 
+    /// Whether each consumer has a cursor of its own.
+    pub fn has_consumers(&self) -> bool {
+        match self.config.semantic.plain() {
+            Semantic::Queue => false,
+            Semantic::Broadcast | Semantic::Topic => true,
+        }
+    }
+
     /// The channel for messages that no member of a group acknowledged. A dead-letter channel has none: its messages stay.
     pub fn dead_letter(&self) -> Option<String> {
         match self.source {
@@ -155,6 +163,12 @@ impl ChannelTable {
         self.defined.get(name)
     }
 
+    /// The channels made at runtime that have this dead-letter channel.
+    pub(crate) fn defined_with_dead_letter(&self, dead: &str) -> impl Iterator<Item = &str> {
+        let has = move |channel: &&Arc<Channel>| channel.dead_letter().as_deref() == Some(dead);
+        self.defined.values().filter(has).map(|channel| channel.name.as_str())
+    }
+
     /// The channel of the config, or else of runtime; a dead-letter channel of one of them too.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Channel>> {
         if let Some(channel) = self.declared.get(name).or_else(|| self.defined.get(name)) {
@@ -197,6 +211,14 @@ impl Channels {
     /// The channel of this name. One of the config wins over one made at runtime.
     pub fn find(&self, tenant: &Tenant, name: &str) -> Option<Arc<Channel>> {
         self.table(tenant).find(name)
+    }
+
+    /// The dead-letter channels that exist without being declared or made, by name.
+    pub fn list_implicit(&self, tenant: &Tenant) -> Vec<Arc<Channel>> {
+        let table = self.table(tenant);
+        let names: BTreeSet<String> = table.all().filter_map(|channel| channel.dead_letter()).collect();
+        let found = names.iter().filter_map(|name| table.find(name));
+        found.filter(|channel| channel.source == Source::Implicit).collect()
     }
 
     /// All channels that were declared or made, by name.

@@ -1,5 +1,7 @@
 //! Channels over logs and values: once, in order, within bounds, at exact times.
 
+mod checks;
+mod gone;
 mod groups;
 mod kept;
 mod limits;

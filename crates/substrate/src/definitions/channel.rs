@@ -3,7 +3,7 @@
 //! An agent can define a channel only if it may publish or subscribe to it. Callers need the scope `definitions:write` and nothing else:
 //! a channel gives nothing to anyone, because the gates of each agent say which channels it can use.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use drawloom_contract::{definition::DefinitionKind, ids::Tenant, journal::StoreError};
 use serde_json::Value;
@@ -52,7 +52,9 @@ pub(super) fn examine(table: &ChannelTable, name: &str, source: &Value, ceilings
 /// publish.
 fn excess(table: &ChannelTable, name: &str, config: &ChannelConfig, ceiling: &Ceiling) -> Vec<Excess> {
     let allowed = |gates: &[&str]| -> Vec<String> {
-        gates.iter().flat_map(|gate| ceiling.gates.get(*gate).into_iter().flatten()).cloned().collect()
+        let mut named = BTreeSet::new();
+        let all = gates.iter().flat_map(|gate| ceiling.gates.get(*gate).into_iter().flatten());
+        all.filter(|name| named.insert(*name)).cloned().collect()
     };
     let dead = config.dead_letter_of(name);
     let is_own = ChannelConfig::default().dead_letter_of(name) == dead && !table.is_used(&dead, name);

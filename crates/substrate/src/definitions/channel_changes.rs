@@ -32,7 +32,7 @@ impl RuntimeDefinitions {
         config.check(name)?;
         let taken = || DefinitionError::from(ChannelError::NameInUse(name.to_owned()));
         if self.is_in_config(KIND, name) {
-            return Err(taken());
+            return Err(ChannelError::NameInConfig(name.to_owned()).into());
         }
         let _alone = self.alone(tenant, KIND, name).await;
         if let Some(answer) = self.first_answer(KIND, name, by).await? {
