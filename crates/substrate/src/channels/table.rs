@@ -17,7 +17,7 @@ use drawloom_contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ChannelConfig, ChannelError, Channels, Semantic, config::check_dead_letters, place::check_name};
+use super::{ChannelConfig, ChannelError, Channels, Place, Semantic, config::check_dead_letters, place::check_name};
 use crate::hint::did_you_mean;
 
 /// Names that an error lists.
@@ -244,6 +244,19 @@ impl Channels {
             };
             ChannelError::NotDeclared { name: name.to_owned(), hint }
         })
+    }
+
+    /// The channel of messages that a reader waits for: it may have been changed or deleted meanwhile.
+    pub fn load_again(&self, place: &Place) -> Result<Arc<Channel>, ChannelError> {
+        let channel = self.load_channel(place.tenant(), place.channel())?;
+        match channel.config.scope.plain() == place.scope() {
+            true => Ok(channel),
+            false => Err(ChannelError::Scope(format!(
+                "channel {:?} was deleted and created again with the scope {}",
+                channel.name,
+                channel.config.scope.as_str()
+            ))),
+        }
     }
 
     /// Makes a change, once; without a key the answer is the given one.
