@@ -197,6 +197,7 @@ errors! {
         "channel_busy": "A channel is changed by others all the time.", "Retry.";
         "channel_cursor_invalid": "The cursor is not one of this channel.", "Pass `next_cursor` of an answer.";
         "channel_cursor_regression": "The cursor is before the committed one.", "Read older messages with peek and `from_cursor`.";
+        "channel_group_unknown": "The channel has no such consumer group.", "Pass the group whose subscribe returned the leases.";
         "channel_lease_invalid": "The lease is not one that a group subscribe returned.", "Pass `lease` of a message.";
         "channel_lease_lost": "The lease is over, and the message went to another member or was settled.", "Do not repeat its work; subscribe again.";
         "channel_name_in_use": "A channel of this name exists.", "Use update_channel, or another name.";
@@ -254,7 +255,7 @@ errors! {
         "too_short": "A text or list is too short.", "The message says the limit.";
         "toolset_not_asked": "The tool is in a toolset that is not enabled.", "Connect with `--toolsets`, or `/mcp?toolsets=`.";
         "unexpected_body": "A GET request has a body.", "Put the fields into the query string.";
-        "unexpected_field": "A field does not apply to this scope.", "Remove it.";
+        "unexpected_field": "A field does not apply to this scope or op.", "Remove it.";
         "unexpected_query": "A POST request has a query string.", "Put the fields into the body.";
         "unknown_agent": "Unknown agent.", "See `drawloom agents list`.";
         "unknown_agent_id": "No run has this agent_id.", "See `drawloom runs list`.";
@@ -269,6 +270,7 @@ errors! {
         "unknown_token": "The token is rejected.", "Check DRAWLOOM_TOKEN.";
         "unknown_toolset": "Unknown MCP toolset.", "The hint lists them.";
         "unknown_version": "The definition has no such version.", "See `drawloom defs ls NAME`.";
+        "user_denied": "The token belongs to one user and cannot do this to the messages of another.", "Leave `user_id` out, or use a token with the scope `runs:read:all`.";
         "version_retired": "The version is retired.", "Use another version, or take the retirement back.";
         "volume_yaml_immutable": "The config defines a volume of this name.", "Use another name, or edit the config.";
         "wrong_fields": "The fields do not fit the operation.", "The message lists those that do.";

@@ -188,6 +188,9 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     // Followed before it is read, so that nothing is missed between the two.
     let following = definitions.clone().follow();
     definitions.load().await.map_err(|error| CommandError::of(&error))?;
+    if let Access::Owner(_) = &parts.access {
+        definitions.finish_deletions().await.map_err(|error| CommandError::of(&error))?;
+    }
     report_definitions(&parts.resolved);
     let evaluations = Evaluations::new(EvaluationParts {
         values: values.clone(),

@@ -75,6 +75,22 @@ pub(crate) fn meant(call: &Call<'_>, name: &str, named: Named<'_>) -> Result<Mea
     Ok(Meant { channel, place, caller, warnings })
 }
 
+/// The messages that a request means in several channels. A field must mean something for one of them.
+pub(crate) fn meant_in_all<R: Placed>(call: &Call<'_>, names: &[String], request: &R) -> Result<Vec<Meant>, Failure> {
+    let Named { scope, agent, user_id } = request.named();
+    let load = |name: &String| call.app.channels.load_channel(&call.caller.tenant, name).map_err(failure);
+    let scopes: Vec<ChannelScope> =
+        names.iter().map(|name| Ok(load(name)?.config.scope.plain())).collect::<Result<_, Failure>>()?;
+    // What no channel uses is refused by the first one.
+    let fits = |has: ChannelScope, wanted: ChannelScope| has == wanted || !scopes.contains(&wanted);
+    let meant = names.iter().zip(&scopes).map(|(name, has)| {
+        let agent = agent.filter(|_| fits(*has, ChannelScope::Agent));
+        let user_id = user_id.filter(|_| fits(*has, ChannelScope::User));
+        meant(call, name, Named { scope, agent, user_id })
+    });
+    meant.collect()
+}
+
 /// Who does something, with the request's idempotency key.
 pub(crate) fn by<'a, R: Request>(call: &Call<'_>, caller: &'a Caller, request: &R, key: &Option<String>) -> By<'a> {
     let key: Option<RequestKey> = key.as_ref().and_then(|_| dispatch::request_key(call.caller, request));

@@ -7,6 +7,7 @@
 mod config;
 mod contents;
 mod deferred;
+mod deleted;
 mod error;
 mod group;
 mod groups;
@@ -53,6 +54,7 @@ pub use read::{Looked, Nothing, Page, Subscribe, Taken};
 pub use table::{Channel, Source};
 pub use tool::{TOOL, check_names};
 
+pub(crate) use deleted::Deletion;
 pub(crate) use lint::findings;
 pub(crate) use place::check_name;
 pub(crate) use table::ChannelTable;

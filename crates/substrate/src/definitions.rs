@@ -9,6 +9,7 @@ mod ceiling;
 mod change;
 mod channel;
 mod channel_changes;
+mod channel_contents;
 mod config;
 mod error;
 mod excess;

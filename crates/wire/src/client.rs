@@ -19,7 +19,7 @@ use serde_json::Value;
 pub use error::ClientError;
 
 use crate::{
-    channels::FollowChannel,
+    channels::{After, FollowChannel},
     events::Event,
     health::Health,
     memory::WatchMemory,
@@ -102,7 +102,7 @@ impl Client {
 
     /// Messages of a channel as events, without an end. A connection that breaks is taken up again after the last message.
     pub fn follow_channel(&self, request: &FollowChannel) -> Result<Events, ClientError> {
-        self.stream(request, request.after)
+        self.stream(request, request.after.map(|After(after)| after))
     }
 
     /// Events of a request that streams without an end, above `after`.

@@ -29,11 +29,14 @@ providers:
         - { when: { agent: answerer }, text: "{{last}}" }
         - { when: { agent: noter, turn: 1 }, calls: [{ tool: Channel, input: { op: subscribe, channel: notes, wait_ms: 600000 } }] }
         - { when: { agent: noter }, text: "{{last}}" }
+        - { when: { agent: listener, turn: 1 }, calls: [{ tool: Channel, input: { op: subscribe, channel: answers, wait_ms: 600000 } }] }
+        - { when: { agent: listener }, text: "{{last}}" }
         - { when: { agent: mute, turn: 1 }, calls: [{ tool: Channel, input: { op: publish, channel: questions, value: 1 } }] }
         - { text: "{{last}}" }
 defaults: { provider: script, model: test }
 agents:
   answerer: { description: Answers., tools: [Channel], agents: [], hosts: [], volumes: [], channels: { publish: ["ans*"], subscribe: [questions] } }
+  listener: { description: Listens., tools: [Channel], agents: [], hosts: [], volumes: [], channels: { subscribe: ["ans*"] } }
   noter: { description: Notes., tools: [Channel, Context], agents: [], hosts: [], volumes: [], channels: { subscribe: [notes] } }
 "#;
 
@@ -123,9 +126,37 @@ fn a_run_waits_as_one_call_and_answers_over_a_channel_made_at_runtime() {
     let changed = json!({ "op": "update", "name": "desk", "max_messages": 7 });
     assert_eq!(over_mcp(&server.url, "channeldef", changed)["max_messages"], 7);
     let moved = home.run(&["call", "channeldef", "op=update", "name=desk", "scope=user"]).exits(2);
-    assert!(moved.stdout.contains("update_channel: unknown field `scope`"), "{moved:?}");
+    assert!(moved.stdout.contains("op=update does not take scope"), "{moved:?}");
     assert_eq!(define("delete", "desk"), json!({ "name": "desk", "deleted": true }));
     assert_eq!(define("purge", "questions")["purged"], 0, "a channel of the config can be purged too");
+}
+
+#[test]
+fn a_deleted_channel_ends_the_wait_of_a_run_and_of_a_tail() {
+    let home = home();
+    let _server = home.serve();
+    home.run(&["channels", "create", "answers"]).exits(0);
+    let run = home.run(&["run", "listener", "go", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    let mut tail = home.command(&["channels", "tail", "answers", "--all"]);
+    let mut tail = tail.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child");
+    home.run(&["channels", "publish", "answers", "begun"]).exits(0);
+    let mut first = String::new();
+    BufReader::new(tail.stdout.take().expect("an output")).read_line(&mut first).expect("a line");
+    assert!(first.contains("begun"), "{first}");
+    let shown = home.run(&["runs", "show", &run, "--wait", "--json"]).exits(0).json();
+    assert!(shown["final_text"].as_str().is_some_and(|text| text.contains("begun")), "{shown}");
+    // Nothing is left for the next run, so it waits.
+    let run = home.run(&["run", "listener", "go", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    let mut listed = std::iter::repeat_with(|| home.run(&["runs", "list", "--json"]).exits(0).stdout).take(500);
+    assert!(listed.any(|runs| runs.contains("waiting")), "it never waits");
+    home.run(&["channels", "rm", "answers"]).exits(0);
+    let shown = home.run(&["runs", "show", &run, "--wait", "--json"]).exits(0).json();
+    assert!(shown["final_text"].as_str().is_some_and(|text| text.contains("channel_not_declared")), "{shown}");
+    let ended = tail.wait_with_output().expect("a child");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("unknown channel \"answers\""), "{said}");
 }
 
 #[test]

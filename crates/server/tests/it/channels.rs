@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use crate::setup::{Answered, Server, Setup, read_until};
 
 impl Server {
-    async fn as_principal(&self, token: &str, method: Method, path: &str, body: Option<Value>) -> Answered {
+    pub(crate) async fn as_principal(&self, token: &str, method: Method, path: &str, body: Option<Value>) -> Answered {
         let bearer = format!("Bearer {token}");
         let headers = [("authorization", bearer.as_str()), ("accept", "application/json")];
         let body = body.map(|body| body.to_string());
         self.send(method, path, &headers, body.as_deref().map(str::as_bytes)).await
     }
 
-    async fn taken(&self, channel: &str) -> Vec<Value> {
+    pub(crate) async fn taken(&self, channel: &str) -> Vec<Value> {
         let answer = self.post(&format!("/v1/channels/{channel}/subscribe"), json!({"max_messages": 100})).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         let messages = answer.body["messages"].as_array().expect("messages").iter();

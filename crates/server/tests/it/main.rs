@@ -4,6 +4,8 @@ mod answers;
 mod artifacts;
 mod attacks;
 mod browsers;
+mod channel_users;
+mod channel_waits;
 mod channels;
 mod definitions;
 mod evaluations;

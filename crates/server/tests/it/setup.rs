@@ -147,6 +147,9 @@ impl Models for OneModel {
 const BOB: [Scope; 5] =
     [Scope::RunsCreate, Scope::GoalsCreate, Scope::RunsRead, Scope::EvaluationsRead, Scope::EvaluationsWrite];
 
+/// Who uses and defines channels, and sees only what is its own.
+const TALKER: [Scope; 3] = [Scope::ChannelRead, Scope::ChannelPublish, Scope::DefinitionsWrite];
+
 /// A search of memory that finds nothing: the store's own is tested with the store.
 struct NoIndex;
 
@@ -285,6 +288,8 @@ impl Setup {
                 principal("bob", "default", &BOB),
                 principal("auditor", "default", &[Scope::RunsReadAll, Scope::EvaluationsRead]),
                 principal("eve", "other", &all),
+                principal("kim", "default", &TALKER),
+                principal("una", "default", &TALKER),
             ]
         } else {
             Vec::new()

@@ -1,6 +1,6 @@
 //! What a channel holds: messages, deferred messages, cursors and groups, of one owner or of all. Counted, purged, removed.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use drawloom_contract::{
     ids::Tenant,
@@ -17,6 +17,34 @@ use super::{
 
 /// Pages in which stored things are listed.
 const PAGE: u32 = 256;
+
+/// What a name has in it that may mean no channel now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) messages: u64,
+    pub(crate) deferred: u64,
+    /// Of the owners of these messages.
+    pub(crate) scopes: BTreeSet<&'static str>,
+}
+
+impl Left {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages == 0 && self.deferred == 0
+    }
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        match (self.messages, self.deferred) {
+            (messages, 0) => out.write_str(&counted(messages, "message")),
+            (0, deferred) => out.write_str(&counted(deferred, "deferred message")),
+            (messages, deferred) => {
+                write!(out, "{} and {}", counted(messages, "message"), counted(deferred, "deferred message"))
+            }
+        }
+    }
+}
 
 /// What a channel keeps, for all its owners together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,9 +131,36 @@ impl Channels {
         Ok(names.into_iter().collect())
     }
 
-    /// Whether a name has messages, cursors or groups.
-    pub(crate) async fn has_contents(&self, tenant: &Tenant, name: &str) -> Result<bool, ChannelError> {
-        Ok(!self.names_of(tenant, name, None).await?.is_empty())
+    /// The messages of a name, whether or not it means a channel.
+    pub(crate) async fn left(&self, tenant: &Tenant, name: &str) -> Result<Left, ChannelError> {
+        let mut left = Left::default();
+        let (within, mut after) = (Some((tenant.clone(), prefix_of(name))), None);
+        loop {
+            let asked = LogsAsked { space: CHANNELS, within: within.clone(), after: after.take(), limit: PAGE };
+            let page = self.parts.backlog.list_logs(&asked).await?;
+            for state in page.iter().filter(|state| state.kept > 0) {
+                left.messages += state.kept;
+                left.scopes.extend(scope_of(tenant, &state.log.name));
+            }
+            match page.last() {
+                Some(last) if page.len() as u32 == PAGE => after = Some((tenant.clone(), last.log.name.clone())),
+                _ => break,
+            }
+        }
+        let (prefix, now) = (prefix_of(name), self.parts.clock.wall());
+        let range = Range { space: DEFERRED, within: Within::Tenant(tenant.clone()) };
+        let mut after = ValueKey { tenant: tenant.clone(), space: DEFERRED, owner: prefix.clone(), key: String::new() };
+        loop {
+            let page = self.parts.values.list_values(&range, Some(&after), PAGE, now).await?;
+            for (key, _) in page.iter().filter(|(key, _)| key.owner.starts_with(&prefix)) {
+                left.deferred += 1;
+                left.scopes.extend(scope_of(tenant, &key.owner));
+            }
+            match page.last() {
+                Some((last, _)) if last.owner.starts_with(&prefix) => after = last.clone(),
+                _ => return Ok(left),
+            }
+        }
     }
 
     /// Removes all messages, cursors and groups of a name.
@@ -142,4 +197,8 @@ impl Channels {
             self.parts.values.change(changes, None).await?;
         }
     }
+}
+
+fn scope_of(tenant: &Tenant, name: &str) -> Option<&'static str> {
+    Place::named(tenant.clone(), name).map(|place| place.scope().as_str())
 }

@@ -3,9 +3,14 @@
 //! They are never in the log before: a cursor would pass them. The append has a key of its own, then the value goes: a crash in between
 //! appends nothing twice.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use drawloom_contract::{
+    ids::Tenant,
     journal::StoreError,
     log::{LogChange, LogKey, NewMessage},
     time::Timestamp,
@@ -24,6 +29,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 /// How long a message that could not be appended waits.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// Deferred messages that are read at once.
+const PAGE: u32 = 256;
+
 /// The key of a deferred message: its time, then its id.
 pub(super) fn key_of(due: Timestamp, id: &str) -> String {
     format!("{:020}/{id}", due.as_millis())
@@ -33,11 +41,28 @@ fn due_of(key: &ValueKey) -> Option<Timestamp> {
     key.key.get(..20)?.parse().ok().map(Timestamp::from_millis)
 }
 
+/// What became of a deferred message whose time has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// It was appended, or its channel was deleted.
+    Done,
+    /// It stays: its channel is not defined, and was not deleted.
+    Parked { channel: String },
+}
+
 impl Channels {
-    /// Whether a message waits for its time.
+    /// Whether a message waits for its time. One whose channel is not defined waits for a change of the config, not for a time.
     pub async fn has_deferred(&self) -> Result<bool, StoreError> {
-        let range = Range { space: DEFERRED, within: Within::Space };
-        Ok(!self.parts.values.list_values(&range, None, 1, self.parts.clock.wall()).await?.is_empty())
+        let (range, mut after) = (Range { space: DEFERRED, within: Within::Space }, None::<ValueKey>);
+        loop {
+            let page = self.parts.values.list_values(&range, after.as_ref(), PAGE, self.parts.clock.wall()).await?;
+            let Some((last, _)) = page.last() else { return Ok(false) };
+            let channel = |key: &ValueKey| key.owner.split_once(':').map(|(channel, _)| channel.to_owned());
+            if page.iter().any(|(key, _)| channel(key).is_some_and(|name| self.is_known(&key.tenant, &name))) {
+                return Ok(true);
+            }
+            after = Some(last.clone());
+        }
     }
 
     /// Appends deferred messages when their time has come, for ever. What was due while no server ran is appended first.
@@ -46,19 +71,38 @@ impl Channels {
             let range = Range { space: DEFERRED, within: Within::Space };
             let mut watch = self.parts.values.watch(&range, WatchFrom::Start);
             let mut waiting: BTreeSet<(Timestamp, ValueKey)> = BTreeSet::new();
+            // Due messages whose channel is unknown now: the config file may have it again after a restart.
+            let mut parked: BTreeMap<(Tenant, String), BTreeSet<(Timestamp, ValueKey)>> = BTreeMap::new();
             let mut is_caught_up = false;
             loop {
                 let now = self.parts.clock.wall();
+                parked.retain(|(tenant, channel), messages| {
+                    let is_known = self.is_known(tenant, channel);
+                    if is_known {
+                        waiting.append(messages);
+                    }
+                    !is_known
+                });
                 // In the order of their times, which is known once all were told.
                 while is_caught_up && let Some((due, key)) = waiting.pop_first() {
                     if due > now {
                         waiting.insert((due, key));
                         break;
                     }
-                    if let Err(error) = self.deliver(&key).await {
-                        tracing::warn!(%error, "a deferred message could not be published; it is tried again");
-                        waiting.insert((now.after(RETRY), key));
-                        break;
+                    match self.deliver(&key).await {
+                        Ok(Delivery::Done) => {}
+                        Ok(Delivery::Parked { channel }) => {
+                            let messages = parked.entry((key.tenant.clone(), channel.clone())).or_default();
+                            if messages.is_empty() {
+                                tracing::warn!(channel, "due deferred messages wait: their channel is not defined");
+                            }
+                            messages.insert((due, key));
+                        }
+                        Err(error) => {
+                            tracing::warn!(%error, "a deferred message could not be published; it is tried again");
+                            waiting.insert((now.after(RETRY), key));
+                            break;
+                        }
                     }
                 }
                 let next = waiting.first().map(|(due, _)| due.since(self.parts.clock.wall()));
@@ -85,19 +129,19 @@ impl Channels {
         }
     }
 
-    /// Appends one message, once, then removes it from those that wait.
-    pub(super) async fn deliver(&self, key: &ValueKey) -> Result<(), ChannelError> {
+    /// Appends one message, once, then removes it from those that wait. A message whose channel was deleted is removed.
+    pub(super) async fn deliver(&self, key: &ValueKey) -> Result<Delivery, ChannelError> {
         let now = self.parts.clock.wall();
-        let Some(kept) = self.parts.values.find_value(key, now).await? else { return Ok(()) };
+        let Some(kept) = self.parts.values.find_value(key, now).await? else { return Ok(Delivery::Done) };
         let name = kept.value["channel"].as_str().unwrap_or_default().to_owned();
-        let table = self.table(&key.tenant);
-        // A channel without an active version keeps what it has; its next version says how much.
-        let keep = match table.find(&name) {
-            Some(channel) => Some(Some(channel.config.max_messages)),
-            None => table.is_inactive(&name).then_some(None),
-        };
-        match keep {
-            Some(keep) => {
+        let is_known = self.is_known(&key.tenant, &name);
+        if !is_known && self.find_deletion(&key.tenant, &name).await?.is_none() {
+            return Ok(Delivery::Parked { channel: name });
+        }
+        match is_known {
+            true => {
+                // A channel without an active version keeps what it has; its next version says how much.
+                let keep = self.find(&key.tenant, &name).map(|channel| channel.config.max_messages);
                 let message = NewMessage {
                     id: kept.value["id"].as_str().unwrap_or_default().to_owned(),
                     at: now,
@@ -112,9 +156,15 @@ impl Channels {
                     tracing::warn!(channel = name, dropped, "the channel is full; its oldest messages were dropped");
                 }
             }
-            None => tracing::warn!(channel = name, "a deferred message was dropped: its channel was deleted"),
+            false => tracing::warn!(channel = name, "a deferred message was removed: its channel was deleted"),
         }
         self.parts.values.change(vec![ValueChange::remove(key.clone(), now)], None).await?;
-        Ok(())
+        Ok(Delivery::Done)
+    }
+
+    /// Whether messages can be appended to the channel, also while it has no active version.
+    fn is_known(&self, tenant: &Tenant, name: &str) -> bool {
+        let table = self.table(tenant);
+        table.find(name).is_some() || table.is_inactive(name)
     }
 }

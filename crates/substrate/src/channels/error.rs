@@ -28,6 +28,8 @@ pub enum ChannelError {
     Immutable(String),
     #[error("channel {0:?} already exists")]
     NameInUse(String),
+    #[error("channel {0:?} already exists in the config file")]
+    NameInConfig(String),
     #[error("the value has {bytes} bytes; the limit is {most}")]
     TooLarge { bytes: usize, most: usize },
     #[error("{0} channels were named; the limit is {MOST_CHANNELS}")]
@@ -36,6 +38,8 @@ pub enum ChannelError {
     Twice(String),
     #[error("{0}")]
     BadFields(String),
+    #[error("channel {channel:?} has no consumer group {group:?}")]
+    UnknownGroup { channel: String, group: String },
     /// Every lease was lost: the messages were settled, or went to another member.
     #[error("lost leases: {}; their time was over and the messages went to others, or they were settled before", .0.join(", "))]
     LeaseLost(Vec<String>),
@@ -52,7 +56,7 @@ pub enum ChannelError {
 impl Explain for ChannelError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::NotDeclared { .. } => FailureKind::NotFound,
+            Self::NotDeclared { .. } | Self::UnknownGroup { .. } => FailureKind::NotFound,
             Self::BadName { .. }
             | Self::OutOfRange { .. }
             | Self::TooLong { .. }
@@ -61,7 +65,9 @@ impl Explain for ChannelError {
             | Self::Twice(_)
             | Self::BadFields(_) => FailureKind::Invalid,
             Self::Refused(refusal) => refusal.kind(),
-            Self::Immutable(_) | Self::NameInUse(_) | Self::LeaseLost(_) => FailureKind::Conflict,
+            Self::Immutable(_) | Self::NameInUse(_) | Self::NameInConfig(_) | Self::LeaseLost(_) => {
+                FailureKind::Conflict
+            }
             Self::TooLarge { .. } => FailureKind::TooLarge,
             Self::Busy(_) => FailureKind::Unavailable,
             Self::Entropy(error) => error.kind(),
@@ -78,7 +84,8 @@ impl Explain for ChannelError {
             Self::Scope(_) => "channel_scope_invalid",
             Self::Refused(refusal) => refusal.code(),
             Self::Immutable(_) => "channel_yaml_immutable",
-            Self::NameInUse(_) => "channel_name_in_use",
+            Self::NameInUse(_) | Self::NameInConfig(_) => "channel_name_in_use",
+            Self::UnknownGroup { .. } => "channel_group_unknown",
             Self::TooLarge { .. } => "value_too_large",
             Self::TooMany(_) => "too_long",
             Self::Twice(_) => "repeated_channel",
@@ -101,6 +108,10 @@ impl Explain for ChannelError {
             Self::NameInUse(_) => {
                 Some("use update_channel, create_definition for a new version, or another name".into())
             }
+            Self::NameInConfig(_) => {
+                Some("to change it, edit the config file and restart the server; or use another name".into())
+            }
+            Self::UnknownGroup { .. } => Some("pass the group whose subscribe returned these leases".into()),
             Self::TooLarge { .. } => Some("store it in memory or as an artifact, and publish its key".into()),
             Self::TooMany(_) => Some("split them over several requests".into()),
             Self::Twice(_) => Some("name each channel once".into()),

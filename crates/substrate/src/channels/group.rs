@@ -106,6 +106,11 @@ impl Group {
         over.partition(|flight| max_attempts.is_none_or(|most| flight.attempt < most))
     }
 
+    /// Whether the lease can be one that the group gave.
+    pub(super) fn has_given(&self, lease: &Lease) -> bool {
+        lease.sequence <= self.floor && lease.epoch <= self.epoch
+    }
+
     /// How many further messages can be in flight when so many leave.
     pub(super) fn room(&self, leaving: usize) -> usize {
         (MOST_IN_FLIGHT + leaving).saturating_sub(self.in_flight.len())

@@ -4,7 +4,7 @@
 //! counting begins anew. The epoch in a lease fences: a member whose lease was taken over is refused.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{LazyLock, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -24,7 +24,7 @@ use super::{
     group::{Flight, Group, Lease, MOST_IN_FLIGHT, Settle, Settled, Take},
     place::{GROUP, check_consumer},
     read::{TRIM, shown},
-    rules::{Envelope, missed, show_cursor},
+    rules::{Envelope, Refusal, missed, show_cursor},
 };
 
 impl Channels {
@@ -171,16 +171,24 @@ impl Channels {
             Settle::Extend { lease_ms } => Settle::Extend { lease_ms: lease_of(channel, Some(lease_ms))? },
             Settle::Ack | Settle::Nak => settle,
         };
+        // A lease that is named twice is settled once.
+        let mut named = HashSet::new();
+        let leases: Vec<Lease> = leases.iter().copied().filter(|lease| named.insert(*lease)).collect();
         let key = place.group(group);
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
             let wall = self.parts.clock.wall();
             let (record, revision) = self.group(&key, wall).await?;
-            let (next, settled) = record.settle(leases, settle);
+            let (next, settled) = record.settle(&leases, settle);
             let names = |leases: &[Lease]| leases.iter().map(Lease::to_string).collect::<Vec<_>>();
             let Settled { held, lost } = settled;
             if held.is_empty() {
-                let refused = ChannelError::LeaseLost(names(&lost));
+                let never = lost.iter().find(|lease| !record.has_given(lease));
+                let refused = match (revision, never) {
+                    (None, _) => ChannelError::UnknownGroup { channel: channel.name.clone(), group: group.to_owned() },
+                    (Some(_), Some(lease)) => Refusal::BadLease(lease.to_string()).into(),
+                    (Some(_), None) => ChannelError::LeaseLost(names(&lost)),
+                };
                 return self.first_answer(key, by, 0, wall).await?.ok_or(refused);
             }
             let mut answer = json!({ "ok": true, "channel": channel.name, "group": group, "settled": held.len() });

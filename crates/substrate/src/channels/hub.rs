@@ -12,8 +12,8 @@ use drawloom_contract::{
     log::Tail,
     values::{Range, Seen, WatchFrom, Within},
 };
-use futures::{StreamExt as _, future::select_all};
-use tokio::sync::watch;
+use futures::{StreamExt as _, future::select_all, stream::select_all as select_streams};
+use tokio::sync::{broadcast::error::RecvError, watch};
 
 use super::{
     Channels, Place,
@@ -48,6 +48,13 @@ impl Hub {
         }
     }
 
+    /// The channels of a tenant changed: one that is waited for may be gone, or be the dead-letter channel of one that is.
+    fn tenant_changed(&self, tenant: &Tenant) {
+        let state = self.lock();
+        let places = state.places.iter().filter(|((of, _), _)| of == tenant);
+        places.for_each(|(_, sender)| sender.send_modify(|count| *count += 1));
+    }
+
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.lock().places.len()
@@ -59,7 +66,8 @@ impl Hub {
 }
 
 impl Channels {
-    /// Registers a wait. Everything that happens from here on wakes it, also before [`Listener::changed`] is called.
+    /// Registers a wait. Everything that happens from here on wakes it, also before [`Listener::changed`] is called. A change of the
+    /// tenant's channels wakes it too: the reader loads its channel again at each look.
     pub fn listen<'a>(self: &Arc<Self>, places: impl IntoIterator<Item = &'a Place>) -> Listener {
         let mut waiting = Vec::new();
         let mut state = self.hub.lock();
@@ -69,11 +77,19 @@ impl Channels {
             waiting.push((key, sender.subscribe()));
         }
         if !std::mem::replace(&mut state.is_following, true) {
-            // Both are subscribed under the lock, so that no other listener looks before they are.
+            // All are subscribed under the lock, so that no other listener looks before they are.
             let tail = self.parts.logs.tail(&CHANNELS);
             let range = Range { space: CHANNELS, within: Within::Space };
             let watch = self.parts.values.watch(&range, WatchFrom::Now);
-            let told = futures::stream::select(tail.map(Told::Log), watch.map(Told::Value));
+            let defined =
+                futures::stream::unfold(self.parts.layers.channel_changes(), async |mut changes| {
+                    match changes.recv().await {
+                        Ok(tenant) => Some((Told::Channels(tenant), changes)),
+                        Err(RecvError::Lagged(_)) => Some((Told::Missed, changes)),
+                        Err(RecvError::Closed) => None,
+                    }
+                });
+            let told = select_streams([tail.map(Told::Log).boxed(), watch.map(Told::Value).boxed(), defined.boxed()]);
             tokio::spawn(follow(Arc::downgrade(self), told));
         }
         drop(state);
@@ -84,6 +100,10 @@ impl Channels {
 enum Told {
     Log(Tail),
     Value(Seen),
+    /// The channels of the tenant changed.
+    Channels(Tenant),
+    /// Changes of channels were missed.
+    Missed,
 }
 
 async fn follow(channels: Weak<Channels>, mut told: impl futures::Stream<Item = Told> + Unpin) {
@@ -95,7 +115,8 @@ async fn follow(channels: Weak<Channels>, mut told: impl futures::Stream<Item = 
                 channels.hub.changed(&key.tenant, &key.owner);
             }
             Told::Value(Seen::Is { .. } | Seen::CaughtUp) => {}
-            Told::Log(Tail::Gap) | Told::Value(Seen::Gap) => channels.hub.all_changed(),
+            Told::Channels(tenant) => channels.hub.tenant_changed(&tenant),
+            Told::Missed | Told::Log(Tail::Gap) | Told::Value(Seen::Gap) => channels.hub.all_changed(),
         }
     }
 }

@@ -7,7 +7,7 @@ use drawloom_contract::{
     suggest::closest,
 };
 
-use super::{ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE, rules::MOST_WAIT_MS, tool::NAME};
+use super::{ChannelConfig, PUBLISH_GATE, RESERVED, SUBSCRIBE_GATE, rules::MOST_WAIT_MS, tool::NAME};
 use crate::lint::Weight;
 
 /// Findings about the channels of an agent, in a config that has these channels.
@@ -21,7 +21,15 @@ pub(crate) fn findings(definition: &Definition, channels: &BTreeMap<String, Chan
     let named = |channel: &str| channels.values().any(|known| known.dead_letter.as_deref() == Some(channel));
     for (gate, pattern) in gates.iter().flat_map(|(gate, names)| names.iter().map(move |name| (gate, name))) {
         let is_known = channels.keys().any(|channel| matches(pattern, channel)) || dead(pattern) || named(pattern);
-        if !is_known {
+        if pattern.starts_with(RESERVED) {
+            found.push((
+                Weight::Warning,
+                format!(
+                    "`{gate}` of agent {name} names {pattern:?}, but no channel can have a name that begins with \
+                     {RESERVED}: calls that use it fail (remove it, or name another channel)"
+                ),
+            ));
+        } else if !is_known {
             let is_name = !pattern.ends_with('*');
             let similar = closest(pattern, channels.keys().map(String::as_str).filter(|_| is_name));
             let guess = similar.map(|similar| format!("did you mean {similar:?}? Or ")).unwrap_or_default();
@@ -87,6 +95,9 @@ mod tests {
         assert!(found(&agent)[0].contains("(did you mean \"questions\"? Or add it under"), "{:?}", found(&agent));
         agent.gates.insert(PUBLISH_GATE.into(), vec!["other".into(), "quetsion*".into()]);
         assert!(found(&agent).iter().all(|text| text.contains("(add it under")), "{:?}", found(&agent));
+        agent.gates.insert(PUBLISH_GATE.into(), vec!["_system/x".into()]);
+        let reserved = found(&agent);
+        assert!(reserved[0].contains("_system/") && !reserved[0].contains("create_channel"), "{reserved:?}");
         agent.gates.insert(PUBLISH_GATE.into(), vec!["quest*".into(), "questions.dead".into()]);
         assert_eq!(found(&agent), [""; 0]);
     }

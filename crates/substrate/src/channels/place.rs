@@ -77,6 +77,15 @@ impl Place {
         &self.channel
     }
 
+    /// The scope of a channel whose messages these are.
+    pub(super) fn scope(&self) -> ChannelScope {
+        match self.owner {
+            ChannelOwner::Agent(_) => ChannelScope::Agent,
+            ChannelOwner::User(_) => ChannelScope::User,
+            ChannelOwner::Tenant => ChannelScope::Tenant,
+        }
+    }
+
     /// The same owner in another channel.
     pub(super) fn beside(&self, channel: &str) -> Self {
         Self { channel: channel.to_owned(), ..self.clone() }

@@ -222,6 +222,9 @@ impl Channels {
             }
         };
         let page = self.page(place, after, ask.max_messages, ask.bytes, now).await?;
+        if ask.from.is_some() {
+            rules::within(after, page.head)?;
+        }
         let next = page.next(after);
         Ok(Looked { after: begun(channel, &page, after, is_new), next, page })
     }

@@ -98,15 +98,20 @@ pub fn start(committed: u64, asked: Option<u64>, head: u64) -> Result<u64, Refus
     }
 }
 
+/// Refuses a cursor after the newest message: a reader would never get the messages in between.
+pub fn within(asked: u64, head: u64) -> Result<(), Refusal> {
+    match asked > head {
+        true => Err(Refusal::BeyondHead { asked, head }),
+        false => Ok(()),
+    }
+}
+
 /// The cursor after an acknowledgement.
 pub fn moved(committed: u64, asked: u64, head: u64) -> Result<u64, Refusal> {
     if asked < committed {
         return Err(Refusal::Regression { asked, committed });
     }
-    if asked > head.max(committed) {
-        return Err(Refusal::BeyondHead { asked, head });
-    }
-    Ok(asked)
+    within(asked, head.max(committed)).map(|()| asked)
 }
 
 /// How many messages between a cursor and the oldest kept one were dropped, purged or expired before they were read.

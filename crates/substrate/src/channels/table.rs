@@ -17,7 +17,7 @@ use drawloom_contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ChannelConfig, ChannelError, Channels, config::check_dead_letters, place::check_name};
+use super::{ChannelConfig, ChannelError, Channels, Place, Semantic, config::check_dead_letters, place::check_name};
 use crate::hint::did_you_mean;
 
 /// Names that an error lists.
@@ -111,6 +111,14 @@ impl Channel {
         Self { name: name.to_owned(), config, source: Source::Implicit, version: 1, digest, changed_at: None }
     }
 
+    /// Whether each consumer has a cursor of its own.
+    pub fn has_consumers(&self) -> bool {
+        match self.config.semantic.plain() {
+            Semantic::Queue => false,
+            Semantic::Broadcast | Semantic::Topic => true,
+        }
+    }
+
     /// The channel for messages that no member of a group acknowledged. A dead-letter channel has none: its messages stay.
     pub fn dead_letter(&self) -> Option<String> {
         match self.source {
@@ -153,6 +161,12 @@ impl ChannelTable {
     /// The channel made at runtime, unless the config has its name.
     pub(crate) fn defined(&self, name: &str) -> Option<&Arc<Channel>> {
         self.defined.get(name)
+    }
+
+    /// The channels made at runtime that have this dead-letter channel.
+    pub(crate) fn defined_with_dead_letter(&self, dead: &str) -> impl Iterator<Item = &str> {
+        let has = move |channel: &&Arc<Channel>| channel.dead_letter().as_deref() == Some(dead);
+        self.defined.values().filter(has).map(|channel| channel.name.as_str())
     }
 
     /// The channel of the config, or else of runtime; a dead-letter channel of one of them too.
@@ -199,6 +213,14 @@ impl Channels {
         self.table(tenant).find(name)
     }
 
+    /// The dead-letter channels that exist without being declared or made, by name.
+    pub fn list_implicit(&self, tenant: &Tenant) -> Vec<Arc<Channel>> {
+        let table = self.table(tenant);
+        let names: BTreeSet<String> = table.all().filter_map(|channel| channel.dead_letter()).collect();
+        let found = names.iter().filter_map(|name| table.find(name));
+        found.filter(|channel| channel.source == Source::Implicit).collect()
+    }
+
     /// All channels that were declared or made, by name.
     pub fn list(&self, tenant: &Tenant) -> Vec<Arc<Channel>> {
         let mut all: Vec<_> = self.table(tenant).all().cloned().collect();
@@ -222,6 +244,19 @@ impl Channels {
             };
             ChannelError::NotDeclared { name: name.to_owned(), hint }
         })
+    }
+
+    /// The channel of messages that a reader waits for: it may have been changed or deleted meanwhile.
+    pub fn load_again(&self, place: &Place) -> Result<Arc<Channel>, ChannelError> {
+        let channel = self.load_channel(place.tenant(), place.channel())?;
+        match channel.config.scope.plain() == place.scope() {
+            true => Ok(channel),
+            false => Err(ChannelError::Scope(format!(
+                "channel {:?} was deleted and created again with the scope {}",
+                channel.name,
+                channel.config.scope.as_str()
+            ))),
+        }
     }
 
     /// Makes a change, once; without a key the answer is the given one.

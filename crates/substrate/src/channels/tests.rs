@@ -1,6 +1,9 @@
 //! Channels over logs and values: once, in order, within bounds, at exact times.
 
+mod checks;
+mod gone;
 mod groups;
+mod kept;
 mod limits;
 mod table;
 mod tool;
@@ -166,6 +169,7 @@ impl Setup {
         let it = Self::of(channels, self.store.clone(), self.clock.clone());
         it.definitions.adopt_older().await.expect("a store");
         it.definitions.load().await.expect("a store");
+        it.definitions.finish_deletions().await.expect("a store");
         it
     }
 

@@ -112,7 +112,15 @@ impl ChannelTool {
         Ok((channel, place))
     }
 
+    /// What ends a wait for a channel that is deleted or changed.
+    fn definition_of(&self, context: &ToolContext, name: &str) -> Vec<Cause> {
+        let records = self.0.parts.layers.channel_records(&context.run.tenant, name);
+        records.into_iter().map(|(key, revision)| Cause::Value { key, revision }).collect()
+    }
+
     async fn subscribe(&self, context: &ToolContext, input: &Input) -> Result<Step, ToolError> {
+        // Known before the channel is, so that a change in between ends the wait.
+        let defined = self.definition_of(context, input.channel()?);
         let (channel, place) = self.meant(context, input.channel()?, SUBSCRIBE_GATE)?;
         let wait = rules::clip(input.wait_ms, MOST_WAIT_MS);
         let ask = input.subscribe(TOOL_BYTES)?;
@@ -142,6 +150,7 @@ impl ChannelTool {
         if let Some((key, revision)) = nothing.group {
             on.push(Cause::Value { key, revision });
         }
+        on.extend(defined);
         Ok(Step::Wait(Wait { on, until: Some(lease.map_or(until, |lease| lease.min(until))) }))
     }
 
@@ -155,16 +164,19 @@ impl ChannelTool {
         if let Some(other) = cursors.keys().find(|name| !names.contains(name)) {
             return Err(ToolError::Invalid(format!("from_cursors has {other:?}, which is not in channels")));
         }
+        let defined: Vec<Cause> = names.iter().flat_map(|name| self.definition_of(context, name)).collect();
         // The gate is checked for all of them before anything is read.
         let meant =
             names.iter().map(|name| self.meant(context, name, SUBSCRIBE_GATE)).collect::<Result<Vec<_>, _>>()?;
+        // A queue takes no consumer; when all are queues, the first one refuses it.
+        let are_queues = !meant.iter().any(|(channel, _)| channel.has_consumers());
         let wait = rules::clip(input.wait_ms, MOST_WAIT_MS);
         let (mut results, mut fired, mut on, mut total) = (Map::new(), Vec::new(), Vec::new(), 0);
         let mut bytes = TOOL_BYTES;
         for (channel, place) in &meant {
             let from =
                 cursors.get(&channel.name).map(|text| read_cursor(text)).transpose().map_err(ChannelError::from)?;
-            let consumer = input.consumer.clone();
+            let consumer = input.consumer.clone().filter(|_| channel.has_consumers() || are_queues);
             let ask = Subscribe { from, consumer, max_messages: input.page()?, bytes, ..Subscribe::default() };
             let looked = self.0.look(channel, place, &ask, &By::Call(context)).await?;
             match looked.page.messages.len() {
@@ -182,6 +194,7 @@ impl ChannelTool {
         let is_over = wait.ms == 0 || context.woken == Some(Woken::ByTime);
         let until = deadline(context, &wait);
         if !is_satisfied && !is_over && until > self.0.now() {
+            on.extend(defined);
             return Ok(Step::Wait(Wait { on, until: Some(until) }));
         }
         let answer = json!({

@@ -127,11 +127,15 @@ impl RuntimeDefinitions {
         let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
         let examined = self.examine(tenant, kind, &name, &kept.source, &ceilings);
         refuse(kind, &name, &examined)?;
+        let _alone = self.alone(tenant, kind, &name).await;
+        let record = self.find_record(tenant, kind, &name).await?.map(|(_, record)| record);
+        rules::may_change(record.as_ref(), &name, by.agent())?;
+        let found_messages = self.admit_source(tenant, kind, &name, record.as_ref(), &kept.source).await?;
         self.change_record(kind, &name, by, |record| {
             let next = rules::promote(record, &name, version)?;
             let mut answer = shown(kind, &kept, &next);
             answer["promoted"] = true.into();
-            add_remarks(&mut answer, &examined, Vec::new());
+            add_remarks(&mut answer, &examined, found_messages.clone());
             Ok((next, answer))
         })
         .await

@@ -3,7 +3,7 @@
 //! An agent can define a channel only if it may publish or subscribe to it. Callers need the scope `definitions:write` and nothing else:
 //! a channel gives nothing to anyone, because the gates of each agent say which channels it can use.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use drawloom_contract::{definition::DefinitionKind, ids::Tenant, journal::StoreError};
 use serde_json::Value;
@@ -52,7 +52,9 @@ pub(super) fn examine(table: &ChannelTable, name: &str, source: &Value, ceilings
 /// publish.
 fn excess(table: &ChannelTable, name: &str, config: &ChannelConfig, ceiling: &Ceiling) -> Vec<Excess> {
     let allowed = |gates: &[&str]| -> Vec<String> {
-        gates.iter().flat_map(|gate| ceiling.gates.get(*gate).into_iter().flatten()).cloned().collect()
+        let mut named = BTreeSet::new();
+        let all = gates.iter().flat_map(|gate| ceiling.gates.get(*gate).into_iter().flatten());
+        all.filter(|name| named.insert(*name)).cloned().collect()
     };
     let dead = config.dead_letter_of(name);
     let is_own = ChannelConfig::default().dead_letter_of(name) == dead && !table.is_used(&dead, name);
@@ -105,48 +107,5 @@ impl RuntimeDefinitions {
             SourceProblem::new("scope", message)
                 .with_hint("delete the channel and create it again, or use another name")
         }))
-    }
-
-    /// Removes what a deleted channel of this name left, before a new one is made. A dead-letter channel that existed without a
-    /// definition keeps its messages when it gets one.
-    pub(super) async fn clear_for(&self, tenant: &Tenant, name: &str, source: &Value) -> Result<(), DefinitionError> {
-        let dead =
-            serde_json::from_value::<ChannelConfig>(source.clone()).ok().map(|config| config.dead_letter_of(name));
-        self.clear(tenant, [name].into_iter().chain(dead.as_deref())).await
-    }
-
-    /// Removes what names have in them that mean no channel.
-    pub(super) async fn clear<'a>(
-        &self,
-        tenant: &Tenant,
-        names: impl Iterator<Item = &'a str> + Send,
-    ) -> Result<(), DefinitionError> {
-        let (channels, table) = (self.channels()?, self.parts.layers.channels_of(tenant));
-        for name in names.collect::<Vec<_>>() {
-            if table.find(name).is_none()
-                && !table.is_inactive(name)
-                && channels.has_contents(tenant, name).await?
-                && !self.has_letters_of_inactive(tenant, name).await?
-            {
-                channels.remove_contents(tenant, name, self.parts.clock.wall()).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a channel without an active version has this dead-letter channel, in any of its versions.
-    async fn has_letters_of_inactive(&self, tenant: &Tenant, dead: &str) -> Result<bool, DefinitionError> {
-        let Some(layer) = self.parts.layers.of(tenant) else { return Ok(false) };
-        let inactive = layer.names.iter().filter(|((kind, name), _)| *kind == KIND && layer.channels.is_inactive(name));
-        for ((_, name), known) in inactive {
-            for summary in &known.record.versions {
-                let Some(kept) = self.find_version(tenant, KIND, name, summary.version).await? else { continue };
-                let config = serde_json::from_value::<ChannelConfig>(kept.source);
-                if config.is_ok_and(|config| config.dead_letter_of(name) == dead) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 }

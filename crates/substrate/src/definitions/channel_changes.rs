@@ -2,6 +2,7 @@
 
 use drawloom_contract::{
     definition::DefinitionKind,
+    ids::Tenant,
     values::{ChangeError, Expect, ValueChange},
 };
 use serde_json::{Value, json};
@@ -19,7 +20,8 @@ use crate::channels::{ChannelConfig, ChannelError, check_name};
 const KIND: DefinitionKind = DefinitionKind::Channel;
 
 impl RuntimeDefinitions {
-    /// Makes a channel. Messages that one of the same name left are removed before.
+    /// Makes a channel. Messages of a deleted one of the same name are removed before; others that the name has stay, and the answer says
+    /// how many.
     pub async fn create_channel(
         &self,
         name: &str,
@@ -30,7 +32,7 @@ impl RuntimeDefinitions {
         config.check(name)?;
         let taken = || DefinitionError::from(ChannelError::NameInUse(name.to_owned()));
         if self.is_in_config(KIND, name) {
-            return Err(taken());
+            return Err(ChannelError::NameInConfig(name.to_owned()).into());
         }
         let _alone = self.alone(tenant, KIND, name).await;
         if let Some(answer) = self.first_answer(KIND, name, by).await? {
@@ -43,11 +45,12 @@ impl RuntimeDefinitions {
         self.check_name(KIND, name)?;
         self.parts.layers.channels_of(tenant).check_dead_letters(name, &config)?;
         let prepared = self.prepare(KIND, name, config.source(), by).await?;
-        self.clear_for(tenant, name, &prepared.source).await?;
+        let mut warnings = prepared.examined.warnings.clone();
+        warnings.extend(self.admit(tenant, name, None, &config).await?);
         let messages = self.channels()?.count(tenant, name).await?.messages;
         let origin = Origin { parent: None, description: String::new(), promote: rules::Promote::Yes };
         let addition = Addition { kind: KIND, name, prepared: &prepared, origin: &origin, dropped: None };
-        let answer = |kept: &Version, _: &NameRecord, _| described(kept, messages, &prepared.examined.warnings);
+        let answer = |kept: &Version, _: &NameRecord, _| described(kept, messages, &warnings);
         match self.add_to(None, &addition, by, answer).await {
             Err(DefinitionError::Change(ChangeError::Stale { .. })) => Err(taken()),
             made => made,
@@ -98,6 +101,7 @@ impl RuntimeDefinitions {
                     format!("{} was removed to make room for this version", version_name(name, version))
                 }),
             );
+            warnings.extend(self.admit(tenant, name, Some(record), &config).await?);
             let messages = self.channels()?.count(tenant, name).await?.messages;
             let parent = Some(version_name(name, active));
             let origin = Origin { parent, description: String::new(), promote: rules::Promote::Yes };
@@ -119,7 +123,7 @@ impl RuntimeDefinitions {
         let _alone = self.alone(tenant, KIND, name).await;
         if let Some(first) = self.first_answer(KIND, name, by).await? {
             // The first request may have been cut off before this.
-            self.clear_for(tenant, name, &json!({})).await?;
+            self.finish_deleted(tenant, name).await?;
             return Ok(first);
         }
         for _ in 0..TRIES {
@@ -128,13 +132,16 @@ impl RuntimeDefinitions {
                 return Err(self.no_channel(by, name)?);
             };
             let mut answer = json!({ "name": name, "deleted": true });
-            let dead = self.own_dead_letter(by, name, &record).await?;
-            if let Some(dead) = &dead {
-                let messages = self.channels()?.count(tenant, dead).await?.messages;
-                if messages > 0 {
-                    let warning = format!("its dead-letter channel {dead:?} was deleted too, with {messages} messages");
-                    answer["warnings"] = json!([warning]);
+            let mut warnings = Vec::new();
+            let dead_letters = self.own_dead_letters(tenant, name, &record).await?;
+            for dead in &dead_letters {
+                let left = self.channels()?.left(tenant, dead).await?;
+                if !left.is_empty() {
+                    warnings.push(format!("its dead-letter channel {dead:?} was deleted too, with {left}"));
                 }
+            }
+            if !warnings.is_empty() {
+                answer["warnings"] = json!(warnings);
             }
             let now = self.parts.clock.wall();
             let name_change = ValueChange {
@@ -142,16 +149,17 @@ impl RuntimeDefinitions {
                 ..ValueChange::remove(name_key(tenant, KIND, name), now)
             };
             let versions = record.versions.iter().map(|summary| version_key(tenant, KIND, name, summary.version));
-            let changes = [name_change].into_iter().chain(versions.map(|key| ValueChange::remove(key, now)));
-            // The definition goes first, so that nothing is published afterwards. What a crash leaves is removed by a repeat, or by the
-            // next create.
-            let written = self.write(changes.collect(), answer, by, now).await;
+            let removed = [name_change].into_iter().chain(versions.map(|key| ValueChange::remove(key, now)));
+            let recorded = self.channels()?.record_deletion(tenant, name, &dead_letters, now);
+            // The definition goes first, so that nothing is published afterwards. What a crash leaves is removed by a repeat, at the next
+            // start, or by the next create.
+            let written = self.write(removed.chain(recorded).collect(), answer, by, now).await;
             match self.visible(tenant, KIND, name, written).await {
                 Err(DefinitionError::Change(ChangeError::Stale { .. })) => {}
                 deleted => {
                     let deleted = deleted?;
                     self.channels()?.remove_contents(tenant, name, now).await?;
-                    self.clear(tenant, dead.as_deref().into_iter()).await?;
+                    self.finish_deleted(tenant, name).await?;
                     return Ok(deleted);
                 }
             }
@@ -159,20 +167,22 @@ impl RuntimeDefinitions {
         Err(ChannelError::Busy(name.to_owned()).into())
     }
 
-    /// The dead-letter channel that goes with a channel, as its active version or its last one says.
-    async fn own_dead_letter(
+    /// The dead-letter channels that go with a channel: those of all its versions, unless they are defined on their own or a version of
+    /// another channel has them too.
+    async fn own_dead_letters(
         &self,
-        by: &By<'_>,
+        tenant: &Tenant,
         name: &str,
         record: &NameRecord,
-    ) -> Result<Option<String>, DefinitionError> {
-        let tenant = by.tenant();
-        let version = record.active.or_else(|| record.versions.last().map(|summary| summary.version)).unwrap_or(1);
-        let kept = self.find_version(tenant, KIND, name, version).await?;
-        let channel = kept.and_then(|kept| channel_of(&kept).ok());
-        let dead = channel.map(|channel| channel.config.dead_letter_of(name));
-        let table = self.parts.layers.channels_of(tenant);
-        Ok(dead.filter(|dead| !table.is_used(dead, name)))
+    ) -> Result<Vec<String>, DefinitionError> {
+        let mut own = Vec::new();
+        for dead in self.dead_letters_of(tenant, name, record).await? {
+            let is_used = self.parts.layers.channels_of(tenant).is_used(&dead, name);
+            if !is_used && !self.is_named_by_others(tenant, &dead, name).await? {
+                own.push(dead);
+            }
+        }
+        Ok(own)
     }
 
     fn refuse_declared(&self, name: &str) -> Result<(), DefinitionError> {

@@ -12,11 +12,14 @@ use drawloom_contract::{
     definition::{Definition, DefinitionKind, Definitions},
     ids::{AgentName, Tenant},
     tool::{Holder, Place, ToolError, Volumes},
+    values::ValueKey,
 };
+use tokio::sync::broadcast;
 
 use super::{
     config::DefinitionsConfig,
     layer::{Known, Names, State, TenantLayer},
+    version::name_key,
 };
 use crate::{
     agents::AgentConfig,
@@ -50,7 +53,12 @@ pub struct Layers {
     tenants: RwLock<HashMap<Tenant, Arc<TenantLayer>>>,
     /// One layer is built at a time, from the newest one.
     building: Mutex<()>,
+    /// Tenants whose channels changed, told after the change is visible.
+    channel_changes: broadcast::Sender<Tenant>,
 }
+
+/// Changes of channels that a receiver may be behind before it is told only that it missed some.
+const CHANGES_KEPT: usize = 64;
 
 impl Layers {
     /// The config's layer alone, and what is wrong with the section `definitions`.
@@ -70,7 +78,8 @@ impl Layers {
         }
         let channels = Arc::new(ChannelTable::of_config(&config.channels));
         let boot = Boot { config, catalog, definitions, parents, channels, data: OnceLock::new() };
-        let layers = Self { boot, tenants: RwLock::default(), building: Mutex::default() };
+        let channel_changes = broadcast::Sender::new(CHANGES_KEPT);
+        let layers = Self { boot, tenants: RwLock::default(), building: Mutex::default(), channel_changes };
         (Arc::new(layers), problems)
     }
 
@@ -102,9 +111,10 @@ impl Layers {
         let _alone = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.of(tenant);
         let mut names: Names = before.as_ref().map(|before| before.names.clone()).unwrap_or_default();
-        let mut is_new = false;
+        let (mut is_new, mut has_channels) = (false, false);
         for (key, known) in changes {
-            is_new |= match known {
+            let is_channel = key.0 == DefinitionKind::Channel;
+            let is_changed = match known {
                 Some(known) if names.get(&key).is_some_and(|before| before.revision >= known.revision) => false,
                 Some(known) => {
                     names.insert(key, known);
@@ -112,12 +122,40 @@ impl Layers {
                 }
                 None => names.remove(&key).is_some(),
             };
+            is_new |= is_changed;
+            has_channels |= is_changed && is_channel;
         }
         if !is_new {
             return;
         }
         let layer = Arc::new(TenantLayer::build(&self.boot, tenant, before.as_deref(), names));
         self.tenants.write().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone(), layer);
+        if has_channels {
+            // An error means that nothing listens.
+            self.channel_changes.send(tenant.clone()).ok();
+        }
+    }
+
+    /// Tells of tenants whose channels changed from now on.
+    pub(crate) fn channel_changes(&self) -> broadcast::Receiver<Tenant> {
+        self.channel_changes.subscribe()
+    }
+
+    /// The records of the definitions that a channel exists by, with their revisions: its own, or those of the channels whose dead-letter
+    /// channel it is. None for a channel of the config.
+    pub(crate) fn channel_records(&self, tenant: &Tenant, name: &str) -> Vec<(ValueKey, u64)> {
+        let Some(layer) = self.of(tenant) else { return Vec::new() };
+        let owners: Vec<&str> = match layer.channels.defined(name) {
+            Some(channel) => vec![&channel.name],
+            None if layer.channels.is_declared(name) => Vec::new(),
+            None => layer.channels.defined_with_dead_letter(name).collect(),
+        };
+        let kind = DefinitionKind::Channel;
+        let record = |owner: &str| {
+            let known = layer.names.get(&(kind, owner.to_owned()))?;
+            Some((name_key(tenant, kind, owner), known.revision))
+        };
+        owners.into_iter().filter_map(record).collect()
     }
 
     /// Everything that is defined, of all tenants.

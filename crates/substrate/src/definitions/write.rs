@@ -54,15 +54,19 @@ impl RuntimeDefinitions {
             if let Some(problem) = self.scope_problem(tenant, kind, name, record, &prepared.source).await? {
                 return Err(DefinitionError::Invalid { kind, name: name.to_owned(), problems: vec![problem] });
             }
-            if kind == DefinitionKind::Channel && record.is_none() {
-                self.clear_for(tenant, name, &prepared.source).await?;
-            }
+            let found_messages = match origin.promote {
+                rules::Promote::No if record.is_some() => Vec::new(),
+                rules::Promote::No | rules::Promote::Yes => {
+                    self.admit_source(tenant, kind, name, record, &prepared.source).await?
+                }
+            };
             let addition = Addition { kind, name, prepared: &prepared, origin: &origin, dropped: None };
             let answer = |kept: &Version, next: &NameRecord, deduplicated: bool| {
                 let mut answer = shown(kind, kept, next);
                 answer["promoted"] = (next.active == Some(kept.version)).into();
                 answer["deduplicated"] = deduplicated.into();
-                add_remarks(&mut answer, &prepared.examined, self.cannot_spawn(kind, name, by));
+                let more = self.cannot_spawn(kind, name, by).into_iter().chain(found_messages.clone()).collect();
+                add_remarks(&mut answer, &prepared.examined, more);
                 answer
             };
             match self.add_to(found.as_ref(), &addition, by, answer).await {

@@ -7,7 +7,10 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Changes, Request, Route};
+use crate::{
+    channels::given_or_null,
+    request::{Changes, Request, Route},
+};
 
 /// Makes, changes, deletes or purges a channel: what create_channel, update_channel, delete_channel and purge_channel do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,10 +33,11 @@ pub struct ChannelDef {
     /// `create` and `update`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub semantic: Option<Semantic>,
-    /// Default time to live of a message, in seconds; unlimited by default. For `create` and `update`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Default time to live of a message, in seconds; unlimited by default. For `create` and `update`, where
+    /// `null` removes it.
+    #[serde(default, deserialize_with = "given_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3_153_600_000_u64))]
-    pub default_ttl: Option<u64>,
+    pub default_ttl: Option<Option<u64>>,
     /// Maximum messages that are kept for each owner; the oldest are dropped beyond it. Defaults to 10,000. For `create` and `update`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
@@ -46,10 +50,11 @@ pub struct ChannelDef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub max_attempts: Option<u32>,
-    /// The channel for messages that were not acknowledged. Defaults to the name with `.dead`. For `create` and `update`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The channel for messages that were not acknowledged. Defaults to the name with `.dead`. For `create` and
+    /// `update`, where `null` means that default.
+    #[serde(default, deserialize_with = "given_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
-    pub dead_letter: Option<String>,
+    pub dead_letter: Option<Option<String>>,
     /// Only the messages of this user. For `purge` of a channel with the scope `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-aliases" = ["scope_id"]))]

@@ -1,11 +1,13 @@
 //! `follow_channel`: messages of a channel, as they are published.
 
+use std::{borrow::Cow, str::FromStr};
+
 use drawloom_contract::{
     channel::ChannelScope,
     ids::{AgentName, UserId},
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     channels::{ChannelMessages, Named, Placed},
@@ -30,10 +32,10 @@ pub struct FollowChannel {
     /// The scope that the channel must have; otherwise the request is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ChannelScope>,
-    /// Only messages after this sequence, the id of an event; also the header `Last-Event-ID`.
+    /// Only messages after this one: the id of an event, or a cursor such as `cur_5`; also the header `Last-Event-ID`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<u64>,
-    /// Begin with new messages, if `after` is not given.
+    pub after: Option<After>,
+    /// Begin with new messages. Cannot be combined with `after`, except in a stream: there the header `Last-Event-ID` continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<bool>,
     /// JSON only: maximum messages. Defaults to 10.
@@ -43,6 +45,49 @@ pub struct FollowChannel {
     /// JSON only: how long to wait for a message, in milliseconds; at most 60,000. Defaults to no wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
+}
+
+/// A place in a channel: a sequence, or a cursor with its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct After(pub u64);
+
+impl FromStr for After {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = text.strip_prefix("cur_").unwrap_or(text).parse().map(Self);
+        number.map_err(|_| format!("invalid cursor {text:?} (examples: 5, cur_5)"))
+    }
+}
+
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(Self(number)),
+            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl JsonSchema for After {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "After".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["integer", "string"], "minimum": 0, "pattern": "^(cur_)?[0-9]{1,19}$" })
+    }
 }
 
 impl Request for FollowChannel {

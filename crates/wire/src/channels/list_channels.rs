@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::{Changes, Request, Route};
 
-/// Lists channels: those of the config and those made at runtime.
+/// Lists channels: those of the config, those made at runtime, and dead-letter channels of both that have messages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListChannels {
@@ -58,7 +58,7 @@ pub struct ChannelDescriptor {
     /// The channel for messages that were not acknowledged; a dead-letter channel has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letter: Option<String>,
-    /// `yaml`: the config file. `runtime`: create_channel.
+    /// `yaml`: the config file. `runtime`: create_channel. `implicit`: the dead-letter channel of another channel.
     pub source: String,
     /// The active version of a channel made at runtime; 1 for others.
     pub version: u64,

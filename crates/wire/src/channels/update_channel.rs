@@ -2,7 +2,7 @@
 
 use drawloom_contract::channel::Semantic;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     channels::ChannelDescriptor,
@@ -24,10 +24,10 @@ pub struct UpdateChannel {
     /// `queue` (default): each message goes to one reader. `broadcast` (also `topic`): each consumer gets every message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub semantic: Option<Semantic>,
-    /// Default time to live of a message, in seconds; unlimited by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Default time to live of a message, in seconds; unlimited by default. `null` removes it.
+    #[serde(default, deserialize_with = "given_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3_153_600_000_u64))]
-    pub default_ttl: Option<u64>,
+    pub default_ttl: Option<Option<u64>>,
     /// Maximum messages that are kept for each owner; the oldest are dropped beyond it. Defaults to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
@@ -40,10 +40,11 @@ pub struct UpdateChannel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub max_attempts: Option<u32>,
-    /// The channel for messages that were not acknowledged. Defaults to the name with `.dead`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The channel for messages that were not acknowledged. Defaults to the name with `.dead`. `null` means that
+    /// default.
+    #[serde(default, deserialize_with = "given_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
-    pub dead_letter: Option<String>,
+    pub dead_letter: Option<Option<String>>,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
     /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,4 +57,13 @@ impl Request for UpdateChannel {
     const ROUTES: &'static [Route] = &[Route::patch("/v1/channels/{name}"), Route::patch("/v1/_channels/{name}")];
     const CHANGES: Changes = Changes::Once;
     type Output = ChannelDescriptor;
+}
+
+/// A field that was given, also when it is `null`.
+pub(super) fn given_or_null<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
 }

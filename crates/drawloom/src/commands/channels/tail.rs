@@ -2,7 +2,7 @@
 
 use clap::Args;
 use drawloom_wire::{
-    channels::{ChannelMessage, FollowChannel},
+    channels::{After, ChannelMessage, FollowChannel},
     events::Event,
 };
 use futures::StreamExt as _;
@@ -32,9 +32,9 @@ pub struct Tail {
     /// Start with the messages that the channel has
     #[arg(long, conflicts_with = "after")]
     all: bool,
-    /// Start after this sequence, the number of a cursor
-    #[arg(long, value_name = "SEQUENCE")]
-    after: Option<u64>,
+    /// Start after this cursor, such as cur_5, or its number
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<After>,
     /// Stop after this many messages
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
@@ -59,7 +59,7 @@ impl Tail {
             agent: self.whose.agent.clone(),
             scope: None,
             after: self.after,
-            tail: Some(!self.all),
+            tail: Some(!self.all && self.after.is_none()),
             max_messages: None,
             wait_ms: None,
         };
@@ -70,6 +70,9 @@ impl Tail {
             && let Some(event) = events.next().await
         {
             let event = event?;
+            if let Some(error) = ended(&event) {
+                return Err(error);
+            }
             show(session, &event);
             if event.name == "message"
                 && let Some(left) = &mut left
@@ -79,6 +82,17 @@ impl Tail {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Why the stream ended, such as a channel that was deleted.
+fn ended(event: &Event) -> Option<CommandError> {
+    let data = event.json();
+    let error = CommandError::failed(data["code"].as_str()?, data["message"].as_str()?);
+    let error = match data["hint"].as_str() {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    };
+    (event.name == "error").then_some(error)
 }
 
 fn show(session: &Session, event: &Event) {

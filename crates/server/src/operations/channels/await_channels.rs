@@ -9,7 +9,7 @@ use drawloom_wire::channels::{self, Awaited};
 use serde_json::{Map, json};
 
 use crate::{
-    channels::{Meant, Waiting, answer, meant_by, reader, subscribe},
+    channels::{Meant, Waiting, answer, meant_in_all, reader, subscribe},
     memory::failure,
     operation::{Answer, Call, Card, Operation},
 };
@@ -34,7 +34,9 @@ impl Operation for AwaitChannels {
             let message = format!("from_cursors has {other:?}, which is not in channels");
             return Err(Failure::new(FailureKind::Invalid, "wrong_fields", message));
         }
-        let meant = input.channels.iter().map(|name| meant_by(call, name, &input)).collect::<Result<Vec<_>, _>>()?;
+        let meant = meant_in_all(call, &input.channels, &input)?;
+        // A queue takes no consumer; when all are queues, the first one refuses it.
+        let are_queues = !meant.iter().any(|meant| meant.channel.has_consumers());
         let mut warnings: Vec<String> = meant.iter().flat_map(|meant| meant.warnings.clone()).collect();
         warnings.dedup();
         let waiting = Waiting::begin(call, input.wait_ms);
@@ -44,17 +46,20 @@ impl Operation for AwaitChannels {
             let (mut results, mut fired, mut total) = (Map::new(), Vec::new(), 0);
             // All channels share the bytes of one answer.
             let mut bytes = None;
-            for Meant { channel, place, caller, .. } in &meant {
+            for Meant { place, caller, .. } in &meant {
+                // It may have been deleted during the wait.
+                let channel = channels.load_again(place).map_err(failure)?;
+                let consumer = input.consumer.clone().filter(|_| channel.has_consumers() || are_queues);
                 let usual = subscribe(call, cursors.get(&channel.name), input.max_messages)?;
                 let left: &mut u64 = bytes.get_or_insert(usual.bytes);
-                let ask = Subscribe { consumer: input.consumer.clone(), bytes: *left, ..usual };
+                let ask = Subscribe { consumer, bytes: *left, ..usual };
                 let by = reader::<Self::Input>(caller);
-                let looked: Looked = channels.look(channel, place, &ask, &by).await.map_err(failure)?;
+                let looked: Looked = channels.look(&channel, place, &ask, &by).await.map_err(failure)?;
                 total += looked.page.messages.len();
                 if !looked.page.messages.is_empty() {
                     fired.push(channel.name.clone());
                 }
-                let shown = looked.shown(channel);
+                let shown = looked.shown(&channel);
                 *left = left.saturating_sub(shown.to_string().len() as u64);
                 results.insert(channel.name.clone(), shown);
             }

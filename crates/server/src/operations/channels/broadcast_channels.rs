@@ -5,7 +5,7 @@ use drawloom_substrate::channels::check_names;
 use drawloom_wire::channels::{self, Broadcasted};
 
 use crate::{
-    channels::{answer, by, meant_by, publish},
+    channels::{answer, by, meant_in_all, publish},
     memory::failure,
     operation::{Answer, Call, Card, Operation},
 };
@@ -23,10 +23,12 @@ impl Operation for BroadcastChannels {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Broadcasted>, Failure> {
         check_names(&input.channels).map_err(failure)?;
-        let meant = input.channels.iter().map(|name| meant_by(call, name, &input)).collect::<Result<Vec<_>, _>>()?;
+        let meant = meant_in_all(call, &input.channels, &input)?;
         let mut warnings: Vec<String> = meant.iter().flat_map(|meant| meant.warnings.clone()).collect();
         warnings.dedup();
-        let caller = meant.first().map_or_else(|| call.caller.clone(), |meant| meant.caller.clone());
+        // The user that the request names, where one of the channels has users.
+        let named = meant.iter().map(|meant| &meant.caller).find(|caller| *caller != call.caller);
+        let caller = named.unwrap_or(call.caller).clone();
         let by = by(call, &caller, &input, &input.idempotency_key);
         let message = publish(input.value, input.ttl, input.deliver_at.as_ref(), input.deliver_after_ms)?;
         let to: Vec<_> = meant.into_iter().map(|meant| (meant.channel, meant.place)).collect();

@@ -8,7 +8,8 @@ use drawloom_wire::{
     channels::{self, ChannelDefOp, ChannelDefined},
     request::Request,
 };
-use serde_json::{Value, json};
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
 
 use super::{create_channel::create, purge_channel::purge, update_channel::update};
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     definitions::by,
     dispatch,
     memory::failure,
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, KEY_FIELD, Operation},
 };
 
 pub(crate) struct ChannelDef;
@@ -27,7 +28,7 @@ impl Operation for ChannelDef {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Create, update, delete or purge a channel.", Scope::DefinitionsWrite)
             .toolset("channels")
-            .advice("op=purge works for channels of the config file too. Without user_id or agent it removes the messages of all.")
+            .advice("op=purge works for channels of the config file too. Without user_id or agent it removes the messages of all; with a token that sees only its own user, those of that user.")
             .destructive()
             .stores_key()
     }
@@ -61,16 +62,34 @@ async fn purged(call: &Call<'_>, input: channels::PurgeChannel) -> Result<Value,
     Ok(purged)
 }
 
-/// The request of the operation that does it, with the fields that it knows. Others are refused.
+/// The request of the operation that does it, with the fields that it knows. Others are refused, all at once.
 fn as_request<R: Request>(input: &channels::ChannelDef) -> Result<R, Failure> {
     let mut fields = serde_json::to_value(input).expect("requests have only text keys");
     if let Some(fields) = fields.as_object_mut() {
-        fields.remove("op");
         // The key is that of this operation.
-        fields.remove("idempotency_key");
+        fields.retain(|name, _| name != "op" && name != KEY_FIELD);
+        // Null is not given, except where it changes something.
+        fields.retain(|_, value| !value.is_null() || input.op == ChannelDefOp::Update);
+        refuse_others::<R>(input.op, fields)?;
     }
     serde_json::from_value(fields).map_err(|error| {
         let message = format!("{}: {error}", R::NAME);
         Failure::new(FailureKind::Invalid, "invalid_request", message)
     })
+}
+
+/// Refuses fields of `channeldef` that this `op` does not take.
+fn refuse_others<R: Request>(op: ChannelDefOp, fields: &Map<String, Value>) -> Result<(), Failure> {
+    let schema = SchemaGenerator::default().into_root_schema_for::<R>().to_value();
+    let Some(known) = schema["properties"].as_object() else { return Ok(()) };
+    let others: Vec<&str> = fields.keys().map(String::as_str).filter(|name| !known.contains_key(*name)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let taken: Vec<&str> = known.keys().map(String::as_str).collect();
+    let op = serde_json::to_value(op).expect("an op is text");
+    let op = op.as_str().unwrap_or_default();
+    let message = format!("op={op} does not take {}", others.join(", "));
+    let hint = format!("remove it; op={op} takes {}", taken.join(", "));
+    Err(Failure::new(FailureKind::Invalid, "unexpected_field", message).with_hint(hint))
 }

@@ -2,13 +2,18 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use drawloom_contract::{caller::Scope, failure::Failure, runs::Interest, time::Clock};
+use drawloom_contract::{
+    caller::Scope,
+    failure::{Failure, FailureKind},
+    runs::Interest,
+    time::Clock,
+};
 use drawloom_substrate::channels::{
     Channel, Channels, Listener, MOST_PAGE, Place, Subscribe,
-    rules::{missed, show_cursor},
+    rules::{missed, show_cursor, within},
 };
 use drawloom_wire::{
-    channels::{self, ChannelMessages},
+    channels::{self, After, ChannelMessages},
     events::Event,
 };
 use futures::{StreamExt as _, stream};
@@ -37,12 +42,21 @@ impl Operation for FollowChannel {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelMessages>, Failure> {
-        let Meant { channel, place, caller, warnings } = meant_by(call, &input.channel, &input)?;
+        let Meant { place, caller, warnings, .. } = meant_by(call, &input.channel, &input)?;
+        let is_tail = input.tail.unwrap_or(false);
+        // A stream that continues has both: the query says tail, and the header where to go on.
+        if input.after.is_some() && is_tail && call.interest != Interest::Events {
+            let message = "after and tail cannot be combined";
+            return Err(Failure::new(FailureKind::Invalid, "wrong_fields", message).with_hint("remove one of them"));
+        }
         let channels = &call.app.channels;
         let listener = channels.listen([&place]);
         let head = channels.head(&place).await.map_err(failure)?;
-        let after = match (input.after, input.tail.unwrap_or(false)) {
-            (Some(after), _) => Some(after),
+        let after = match (input.after, is_tail) {
+            (Some(After(after)), _) => {
+                within(after, head).map_err(failure)?;
+                Some(after)
+            }
             (None, true) => Some(head),
             (None, false) => None,
         };
@@ -54,6 +68,7 @@ impl Operation for FollowChannel {
                 listener,
                 after,
                 ready: VecDeque::new(),
+                has_ended: false,
             };
             let warnings = warnings.into_iter().map(|message| event("warning", None, &json!({ "message": message })));
             let messages = stream::unfold(follower, async |mut follower| Some((follower.next().await?, follower)));
@@ -63,6 +78,8 @@ impl Operation for FollowChannel {
         let waiting = Waiting::begin(call, input.wait_ms);
         let ask = Subscribe { from: Some(after.unwrap_or(0)), ..subscribe(call, None, input.max_messages)? };
         loop {
+            // It may have been deleted during the wait.
+            let channel = channels.load_again(&place).map_err(failure)?;
             let looked =
                 channels.look(&channel, &place, &ask, &reader::<Self::Input>(&caller)).await.map_err(failure)?;
             let is_found = !looked.page.messages.is_empty();
@@ -83,7 +100,8 @@ fn shown(channel: &Channel, looked: &drawloom_substrate::channels::Looked, is_fr
     answer
 }
 
-/// One stream of events. It holds no transaction: it reads what came after the last event, then waits.
+/// One stream of events. It holds no transaction: it reads what came after the last event, then waits. It ends with an event `error` when
+/// the channel is deleted.
 struct Follower {
     channels: Arc<Channels>,
     clock: Arc<dyn Clock>,
@@ -91,6 +109,8 @@ struct Follower {
     listener: Listener,
     after: Option<u64>,
     ready: VecDeque<Event>,
+    /// Nothing comes after what is ready.
+    has_ended: bool,
 }
 
 impl Follower {
@@ -98,6 +118,15 @@ impl Follower {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
+            }
+            if self.has_ended {
+                return None;
+            }
+            if let Err(error) = self.channels.load_again(&self.place) {
+                let Failure { code, message, hint, .. } = failure(error);
+                self.ready.push_back(event("error", None, &json!({ "code": code, "message": message, "hint": hint })));
+                self.has_ended = true;
+                continue;
             }
             let now = self.clock.wall();
             let after = self.after.unwrap_or(0);

@@ -26,7 +26,7 @@ impl Operation for SubscribeChannel {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelMessages>, Failure> {
-        let Meant { channel, place, caller, warnings } = meant_by(call, &input.channel, &input)?;
+        let Meant { place, caller, warnings, .. } = meant_by(call, &input.channel, &input)?;
         let by = by(call, &caller, &input, &input.idempotency_key);
         let ask = Subscribe {
             consumer: input.consumer,
@@ -39,6 +39,8 @@ impl Operation for SubscribeChannel {
         // Registered before the first look, so that no message falls between the two.
         let mut listener = (waiting.effective.ms > 0).then(|| channels.listen([&place]));
         loop {
+            // It may have been deleted during the wait.
+            let channel = channels.load_again(&place).map_err(failure)?;
             let nothing = match channels.subscribe(&channel, &place, &ask, &by).await.map_err(failure)? {
                 Taken::Messages(messages) => return answer(messages, warnings, Some(&waiting.effective)),
                 Taken::Nothing(nothing) => nothing,

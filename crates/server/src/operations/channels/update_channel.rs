@@ -37,11 +37,11 @@ pub(super) async fn update(call: &Call<'_>, input: &channels::UpdateChannel, by:
             description: input.description.unwrap_or_else(|| config.description.clone()),
             scope: config.scope,
             semantic: input.semantic.unwrap_or(config.semantic),
-            default_ttl: input.default_ttl.or(config.default_ttl),
+            default_ttl: input.default_ttl.unwrap_or(config.default_ttl),
             max_messages: input.max_messages.unwrap_or(config.max_messages),
             lease_ms: input.lease_ms.unwrap_or(config.lease_ms),
             max_attempts: input.max_attempts.unwrap_or(config.max_attempts),
-            dead_letter: input.dead_letter.or_else(|| config.dead_letter.clone()),
+            dead_letter: input.dead_letter.unwrap_or_else(|| config.dead_letter.clone()),
         };
     };
     call.app.runtime.update_channel(&input.name, change, by).await.map_err(failure)

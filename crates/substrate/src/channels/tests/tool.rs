@@ -10,7 +10,7 @@ use drawloom_testkit::definition;
 use super::*;
 use crate::{VolumeTable, channels::tool::ChannelTool};
 
-fn context(call: u64, publish: &[&str], subscribe: &[&str]) -> ToolContext {
+pub(super) fn context(call: u64, publish: &[&str], subscribe: &[&str]) -> ToolContext {
     let mut definition = definition("worker", "p", "m");
     for (gate, names) in [(PUBLISH_GATE, publish), (SUBSCRIBE_GATE, subscribe)] {
         if !names.is_empty() {

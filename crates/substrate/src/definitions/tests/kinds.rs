@@ -96,7 +96,7 @@ async fn an_agent_defines_only_channels_that_it_can_use_and_changes_only_its_own
     let mut fixture = Fixture::new();
     fixture.agents["talker"] = json!({
         "tools": ["AgentDef"], "definitions": ["channel"],
-        "channels": { "publish": ["talk/*"], "subscribe": ["inbox"] },
+        "channels": { "publish": ["talk/*"], "subscribe": ["talk/*", "inbox"] },
     });
     let (definitions, ann) = (fixture.start().await, caller("default"));
     let talker = agent(&definitions, "talker").expect("of the config");
@@ -112,7 +112,7 @@ async fn an_agent_defines_only_channels_that_it_can_use_and_changes_only_its_own
     assert_eq!((&made["bounded_by"], &made["def_id"]), (&json!("talker"), &json!("talk/a@1")));
     call(channel("inbox", json!({}))).await.expect("it may subscribe");
     for (name, source, part) in [
-        ("other", json!({}), "channels: other is not allowed"),
+        ("other", json!({}), "channels: other is not allowed (allowed: talk/*, inbox;"),
         ("talk/b", json!({ "dead_letter": "other" }), "channels.publish: other is not allowed"),
         ("inbox2", json!({ "dead_letter": "other" }), "in 2 places"),
     ] {
