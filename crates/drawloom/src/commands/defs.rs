@@ -2,6 +2,7 @@
 
 mod change;
 mod read;
+mod set;
 
 use clap::{Args, Subcommand, ValueEnum};
 use drawloom_contract::definition::DefinitionKind;
