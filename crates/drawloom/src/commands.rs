@@ -234,6 +234,16 @@ const LEAVE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Seconds of an age with its unit, as people write it: `90s`, `15m`, `2h`, `30d`, `4w`.
 pub(crate) fn age(text: &str) -> Result<u64, String> {
+    seconds(text, "d")
+}
+
+/// The same for a wait, which is seconds or minutes.
+pub(crate) fn wait(text: &str) -> Result<u64, String> {
+    seconds(text, "s")
+}
+
+/// Seconds; `usual` is the unit that is suggested for a number without one.
+fn seconds(text: &str, usual: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()));
     let each = match unit.trim() {
         "s" => 1,
@@ -241,7 +251,7 @@ pub(crate) fn age(text: &str) -> Result<u64, String> {
         "h" => 3_600,
         "d" => 86_400,
         "w" => 604_800,
-        "" if !number.is_empty() => return Err(format!("{text} has no unit; did you mean {text}d?")),
+        "" if !number.is_empty() => return Err(format!("{text} has no unit; did you mean {text}{usual}?")),
         _ => return Err(format!("{text:?} is not an age; write it like 30d, 12h, 15m or 90s")),
     };
     let number: u64 = number.parse().map_err(|_| format!("{text:?} does not start with a number"))?;
@@ -256,6 +266,7 @@ mod tests {
     fn an_age_needs_a_unit() {
         assert_eq!(["90s", "15m", "2 h", "30d", "4w"].map(age), [90, 900, 7_200, 2_592_000, 2_419_200].map(Ok));
         assert_eq!(age("30"), Err("30 has no unit; did you mean 30d?".into()));
+        assert_eq!(wait("1"), Err("1 has no unit; did you mean 1s?".into()));
         for wrong in ["", "d", "soon", "30 days", "99999999999999999999d", "18446744073709551615w"] {
             assert!(age(wrong).is_err(), "{wrong}");
         }

@@ -257,5 +257,10 @@ pub fn read_value(path: &Path) -> Result<Value, CommandError> {
     load::read_value(path).map_err(|mistake| CommandError::usage("bad_file", mistake.to_string()))
 }
 
+/// The value that a text is as YAML or JSON; none when it is neither.
+pub(crate) fn parse_value(text: &str) -> Option<Value> {
+    load::parse_value(text.as_bytes())
+}
+
 #[cfg(test)]
 mod tests;

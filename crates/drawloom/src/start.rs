@@ -1,5 +1,7 @@
 //! An instance from its parts: store, redactor, engine, surfaces; and its end in the opposite order.
 
+mod report;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
@@ -36,7 +38,7 @@ use drawloom_process::Launcher;
 use drawloom_server::{App, Goals, Limits, Monitor, auth::Auth, mcp::Configured};
 use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::{
-    STORE_TOOLS, StoreParts, Weight,
+    STORE_TOOLS, StoreParts,
     artifacts::Artifacts,
     channels::{ChannelParts, Channels},
     definitions::{RuntimeDefinitions, RuntimeParts},
@@ -127,8 +129,10 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         Some(_) => parts.auth(address)?,
         None => Auth::new(address, &[], Vec::new()).map_err(|error| CommandError::of(&error))?,
     };
+    // What a definition made at runtime may settle is reported when those are loaded.
+    let open = parts.resolved.layers.open_findings();
     if listener.is_some() {
-        report_findings(&parts);
+        report::findings(&parts.loaded, parts.resolved.findings.iter().filter(|finding| !open.contains(finding)));
     }
 
     let Opened { store, epoch, previous } = open_store(&parts).map_err(explain)?;
@@ -191,7 +195,11 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     if let Access::Owner(_) = &parts.access {
         definitions.finish_deletions().await.map_err(|error| CommandError::of(&error))?;
     }
-    report_definitions(&parts.resolved);
+    report::definitions(&parts.resolved);
+    if listener.is_some() {
+        report::findings(&parts.loaded, &parts.resolved.layers.open_findings());
+        report::runtime_findings(&parts.resolved);
+    }
     let evaluations = Evaluations::new(EvaluationParts {
         values: values.clone(),
         runs: store.clone(),
@@ -495,23 +503,6 @@ fn serve(listener: TcpListener, app: Arc<App>) -> Serving {
     let shutdown = stop.clone();
     let task = tokio::spawn(drawloom_server::serve(listener, app, shutdown.cancelled_owned()));
     Serving { stop, task }
-}
-
-fn report_findings(parts: &Parts) {
-    for finding in &parts.resolved.findings {
-        let place = parts.loaded.position(&finding.at);
-        match finding.weight {
-            Weight::Warning => tracing::warn!(%place, "{}", finding.message),
-            Weight::Note => tracing::info!(%place, "{}", finding.message),
-        }
-    }
-}
-
-/// Says what was defined at runtime and cannot be used as it was defined.
-fn report_definitions(resolved: &Resolved) {
-    for (tenant, kind, name, remark) in resolved.layers.remarks() {
-        tracing::warn!(%tenant, kind = kind.as_str(), name, remark, "a definition made at runtime does not fit the config");
-    }
 }
 
 /// From here on a write that would make a file larger than this process may, fails: the signal that comes with it would end

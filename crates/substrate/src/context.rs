@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     channels::{Channels, PUBLISH_GATE, SUBSCRIBE_GATE},
     definitions,
-    evaluations::{EVALUATION_SCOPES, EvaluationScope, Evaluations, Of},
+    evaluations::{EVALUATION_SCOPES, EvaluationScope, Evaluations, Meant, Of},
     hint::did_you_mean,
     store_tools::StoreTool,
 };
@@ -212,8 +212,10 @@ impl Context {
         let mut answer = json!({ "def_id": view.definition, "evaluation_scopes": scopes });
         if reads.iter().any(|scope| context.definition.allows(EVALUATION_SCOPES, scope.as_str())) {
             let everything = Visible::whole(context.run.tenant.clone());
-            answer["evaluations"] =
-                self.evaluations.aggregate(&everything, &Of::Definition(view.definition), true).await?;
+            answer["evaluations"] = self
+                .evaluations
+                .aggregate(&everything, &Of::Definition(Meant::Definition(view.definition)), true)
+                .await?;
         } else {
             answer["reason"] = format!("to read them, add read_self to `{EVALUATION_SCOPES}` of the agent").into();
         }

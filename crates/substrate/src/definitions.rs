@@ -17,6 +17,7 @@ mod layer;
 mod layers;
 mod limits;
 mod older;
+mod partial;
 mod read;
 pub mod rules;
 mod source;
@@ -52,6 +53,7 @@ pub use tool::TOOL;
 pub use version::{Maker, NameRecord, Version, parse_reference, version_name};
 
 pub(crate) use source::without_defaults;
+pub(crate) use version::CONFIG;
 
 use crate::{
     channels::Channels,

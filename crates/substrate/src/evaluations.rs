@@ -33,7 +33,7 @@ use drawloom_contract::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-pub use aggregate::Of;
+pub use aggregate::{Meant, Of};
 pub use error::EvaluationError;
 pub use limits::LIMITS;
 pub use lineage::{Lineage, Versions};
@@ -180,8 +180,10 @@ impl Evaluations {
     }
 
     /// Submits an evaluation of a run that the submitter may see, once: durable when this returns.
-    pub async fn submit(&self, by: &By<'_>, run: &RunView, asked: Submission) -> Result<Value, EvaluationError> {
+    pub async fn submit(&self, by: &By<'_>, run: &RunView, mut asked: Submission) -> Result<Value, EvaluationError> {
         self.check(&asked)?;
+        // The sum of -0.0 and 0.0 is 0.0.
+        [&mut asked.score].into_iter().chain(asked.dimensions.values_mut()).for_each(|score| *score += 0.0);
         let tenant = by.tenant();
         let id = EvalId { run: run.run, identity: self.identity(by, asked.tag.as_deref())? };
         let (asked, mut warnings) = self.masked(asked);

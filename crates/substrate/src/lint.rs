@@ -9,7 +9,11 @@ use drawloom_contract::{
     tool::Gates,
 };
 
-use crate::{agents::AgentConfig, catalog::Inputs, channels};
+use crate::{
+    agents::AgentConfig,
+    catalog::Inputs,
+    channels::{self, ChannelConfig},
+};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +85,7 @@ pub fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inputs<'_>)
             find(Weight::Warning, Some("tools"), format!("no tool matches {pattern:?}"));
         }
     }
-    for (weight, message) in channels::findings(definition, inputs.channels) {
+    for Finding { weight, message, .. } in channel_findings(definition, inputs.channels) {
         find(weight, Some("channels"), message);
     }
     for pattern in config.skills.iter().flatten().filter(|pattern| pattern.ends_with('*')) {
@@ -92,6 +96,35 @@ pub fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inputs<'_>)
     for (key, message) in gate_findings(definition, inputs) {
         find(Weight::Warning, Some(key), message);
     }
+    findings
+}
+
+fn channel_findings(definition: &Definition, known: &BTreeMap<String, ChannelConfig>) -> Vec<Finding> {
+    let found = channels::findings(definition, known).into_iter();
+    let at = || ["agents", definition.name.as_str(), "channels"].map(str::to_owned).to_vec();
+    found.map(|(weight, message)| Finding { weight, at: at(), message }).collect()
+}
+
+/// Patterns of agents that no agent matches.
+fn unmatched(definition: &Definition, names: &[&str]) -> Vec<Finding> {
+    let patterns = definition.agents.iter().filter(|pattern| pattern.ends_with('*'));
+    let unmatched = patterns.filter(|pattern| !names.iter().any(|name| matches(pattern, name)));
+    let finding = |pattern: &String| Finding {
+        weight: Weight::Warning,
+        at: ["agents", definition.name.as_str(), "agents"].map(str::to_owned).to_vec(),
+        message: format!("no agent matches {pattern:?}"),
+    };
+    unmatched.map(finding).collect()
+}
+
+/// Those findings about an agent of the config that depend on channels and agents beside those of the config.
+pub(crate) fn open(
+    definition: &Definition,
+    channels: &BTreeMap<String, ChannelConfig>,
+    agents: &[&str],
+) -> Vec<Finding> {
+    let mut findings = channel_findings(definition, channels);
+    findings.extend(unmatched(definition, agents));
     findings
 }
 
@@ -143,16 +176,9 @@ pub(crate) fn large_team(name: &AgentName, count: usize, most: usize) -> Finding
 /// Findings about agents together: whom nobody can choose well.
 pub(crate) fn together<'a>(agents: &BTreeMap<&'a str, &'a Definition>) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let names: Vec<&str> = agents.keys().copied().collect();
     for (name, definition) in agents {
-        for pattern in &definition.agents {
-            if pattern.ends_with('*') && !agents.keys().any(|other| matches(pattern, other)) {
-                findings.push(Finding {
-                    weight: Weight::Warning,
-                    at: ["agents", name, "agents"].map(str::to_owned).to_vec(),
-                    message: format!("no agent matches {pattern:?}"),
-                });
-            }
-        }
+        findings.extend(unmatched(definition, &names));
         let spawner = agents.values().find(|other| other.may_spawn(&definition.name));
         if let Some(spawner) = spawner
             && definition.description.is_empty()

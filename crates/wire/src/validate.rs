@@ -15,7 +15,7 @@ mod tests;
 use serde_json::Value;
 
 pub use compile::BadSchema;
-use compile::{Kind, Tree};
+use compile::{Kind, Kinds, Tree};
 pub use problem::{MAX_PROBLEMS, Problem, Step};
 
 /// A schema, made ready to check values.
@@ -51,8 +51,9 @@ impl Validator {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    /// The value that `text` stands for as field `key` of an object: numbers, booleans and comma-separated lists as the
-    /// schema says. Text that does not fit stays text, for `check` to complain about.
+    /// The value that `text` stands for as field `key` of an object: numbers, booleans and lists, with commas or as JSON, as the
+    /// schema says. For a field of any type it is JSON if it can be read as JSON. Text that does not fit stays text, for `check`
+    /// to complain about.
     pub fn read_text(&self, key: &str, text: &str) -> Value {
         match self.tree.find_field(key) {
             Some(node) => self.read_as(node, text),
@@ -62,20 +63,22 @@ impl Validator {
 
     fn read_as(&self, node: usize, text: &str) -> Value {
         let kinds = self.tree.kinds(node);
-        let number = || serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
-        let parsed = if kinds.has(Kind::Text) {
+        let json = || serde_json::from_str::<Value>(text).ok();
+        let parsed = if kinds == Kinds::ALL {
+            json()
+        } else if kinds.has(Kind::Text) {
             None
         } else if kinds.has(Kind::List) {
             let item = self.tree.find_item(node);
             let read = |part: &str| item.map_or_else(|| Value::String(part.into()), |item| self.read_as(item, part));
-            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-            Some(Value::Array(parts.map(read).collect()))
+            let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            json().filter(Value::is_array).or_else(|| Some(Value::Array(parts().map(read).collect())))
         } else if kinds.has(Kind::Integer) || kinds.has(Kind::Number) {
-            number()
+            json().filter(Value::is_number)
         } else if kinds.has(Kind::Bool) {
             text.parse().ok().map(Value::Bool)
         } else {
-            serde_json::from_str::<Value>(text).ok()
+            json()
         };
         parsed.unwrap_or_else(|| Value::String(text.into()))
     }

@@ -20,7 +20,7 @@ pub struct Call {
     /// Operation, such as `list_runs`; none lists them all
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Input fields; separate list items with commas, write numbers and objects as JSON
+    /// Input fields; separate list items with commas, write numbers and objects as JSON (`value=1` is a number, `value='"1"'` is text)
     #[arg(value_name = "KEY=VALUE", conflicts_with = "input")]
     fields: Vec<String>,
     /// Read the whole input from this JSON or YAML file; `-` reads stdin

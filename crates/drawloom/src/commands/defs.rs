@@ -2,6 +2,7 @@
 
 mod change;
 mod read;
+mod set;
 
 use clap::{Args, Subcommand, ValueEnum};
 use drawloom_contract::definition::DefinitionKind;
@@ -117,6 +118,7 @@ pub(crate) fn reference(text: &str) -> Result<(String, Option<u32>), CommandErro
     };
     match text.split_once('@') {
         None => Ok((text.to_owned(), None)),
+        Some((name, "config")) => Ok((name.to_owned(), None)),
         Some((name, version)) => Ok((name.to_owned(), Some(version.parse().map_err(|_| bad())?))),
     }
 }

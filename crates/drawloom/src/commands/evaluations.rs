@@ -66,7 +66,8 @@ fn warn(session: &Session, warnings: &[String]) {
 
 /// A score as people read it.
 fn score(score: f64) -> String {
-    format!("{score:.2}")
+    // Earlier programs stored -0.0.
+    format!("{:.2}", score + 0.0)
 }
 
 /// The dimensions on one line.

@@ -424,6 +424,12 @@ pub(super) fn read_value(path: &Path) -> Result<Value, Mistake> {
     }
 }
 
+/// The value of a text without mistakes.
+pub(super) fn parse_value(text: &[u8]) -> Option<Value> {
+    let (node, faults) = yaml::parse(0, text).ok()?;
+    faults.is_empty().then(|| node.to_value())
+}
+
 /// Everything that `source` holds, up to the limit of a file.
 fn read_from(source: impl std::io::Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -1,5 +1,7 @@
 //! `call`: every operation by name.
 
+use serde_json::json;
+
 use crate::support::Home;
 
 #[test]
@@ -15,6 +17,19 @@ fn operations_are_listed_and_called_by_name() {
     assert_eq!(home.run(&["call", "spawn_run", "--json", "input.json"]).exits(0).json()["final_text"], "from a file");
     let piped = home.run_with_input(&["call", "spawn_run", "--json", "-"], "{agent: echo, prompt: piped}");
     assert_eq!(piped.exits(0).json()["final_text"], "piped");
+}
+
+#[test]
+fn a_value_of_any_type_is_json_or_text() {
+    let home = Home::new();
+    home.run(&["channels", "create", "jobs"]).exits(0);
+    for (text, value) in
+        [(r#"{"hop":1}"#, json!({ "hop": 1 })), ("1", json!(1)), ("\"1\"", json!("1")), ("go", json!("go"))]
+    {
+        home.run(&["call", "publish_channel", "channel=jobs", &format!("value={text}")]).exits(0);
+        let read = home.run(&["call", "subscribe_channel", "channel=jobs"]).exits(0).json();
+        assert_eq!(read["messages"][0]["value"], value, "{read}");
+    }
 }
 
 #[test]

@@ -294,3 +294,76 @@ fn an_agent_defines_channels_that_it_can_use_and_no_others() {
         listed["channels"].as_array().expect("rows").iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names, ["talk/one"]);
 }
+
+#[test]
+fn a_fork_keeps_every_field_that_is_set() {
+    let home = home();
+    home.write("callers.yaml", "tools: [Channel]\n");
+    home.run(&["defs", "create", "callers", "callers.yaml"]).exits(0);
+    let set = [
+        "defs",
+        "fork",
+        "callers",
+        "--set",
+        r#"channels.publish=["talk"]"#,
+        "--set",
+        "channels.subscribe=[talk, jobs]",
+        "--set",
+        "budget.tokens=500",
+        "--set",
+        "budget.cost=1",
+        "--json",
+    ];
+    home.run(&set).exits(0);
+    let source = home.run(&["defs", "show", "callers@2", "--json"]).exits(0).json()["source"].clone();
+    assert_eq!(source["channels"], json!({ "publish": ["talk"], "subscribe": ["talk", "jobs"] }), "{source}");
+    assert_eq!(source["budget"]["tokens"], 500, "{source}");
+    assert!(source["budget"].get("cost").is_some(), "{source}");
+    let twice =
+        home.run(&["defs", "fork", "callers", "--set", "max_iterations=1", "--set", "max_iterations=2"]).exits(2);
+    assert!(twice.stderr.contains("--set gives max_iterations twice"), "{twice:?}");
+    let text = home.run(&["defs", "fork", "callers", "--set", "tools=Memory"]);
+    assert!(text.stderr.contains(r#"write it as a list: ["Memory"]"#), "{text:?}");
+}
+
+#[test]
+fn verify_reports_findings_beside_mistakes_and_config_agents_as_valid() {
+    let home = home();
+    home.write("both.yaml", "tools: [Memory, Channel]\nmax_iterations: 0\n");
+    let report = home.run(&["defs", "verify", "both", "both.yaml", "--json"]).exits(1).json();
+    assert_eq!(report["problems"].as_array().map(Vec::len), Some(1), "{report}");
+    for gate in ["`memory_scopes` is empty", "`channels` is empty"] {
+        assert!(report["findings"].to_string().contains(gate), "{gate}: {report}");
+    }
+    let verified = home.run(&["defs", "verify", "maker"]).exits(0);
+    assert_eq!(verified.stdout, "maker is defined in the config, and valid\n");
+    let unknown = home.run(&["defs", "show", "maker@7", "--json"]);
+    assert!(unknown.stdout.contains("unknown_version"), "{unknown:?}");
+    home.run(&["defs", "show", "maker@config"]).exits(0);
+}
+
+#[test]
+fn a_start_and_doctor_report_findings_of_runtime_agents_and_know_what_runtime_has() {
+    let home = home();
+    let config = CONFIG.replace(
+        "  lead: {",
+        "  coach: { description: Coaches., tools: [Agent, Channel], agents: [\"coached/*\"], hosts: [], volumes: [], channels: { publish: [\"pep*\"] } }\n  lead: {",
+    );
+    home.write("drawloom.yaml", &config);
+    let said = || {
+        let doctor = home.run(&["doctor"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let log = home.serve().stop_and_read();
+        [doctor, log.replace('\\', "")]
+    };
+    for text in said() {
+        assert!(text.contains("no agent matches \"coached/*\"") && text.contains("names \"pep*\", but"), "{text}");
+    }
+    home.write("gateless.yaml", "tools: [Memory]\n");
+    home.run(&["defs", "create", "coached/a", "gateless.yaml"]).exits(0);
+    home.run(&["channels", "create", "pep-talk"]).exits(0);
+    home.run(&["stop"]).exits(0);
+    for text in said() {
+        assert!(!text.contains("coached/*") && !text.contains("pep*"), "{text}");
+        assert!(text.contains("agent coached/a lists the tool Memory but `memory_scopes` is empty"), "{text}");
+    }
+}

@@ -121,3 +121,27 @@ fn evaluations_go_with_their_run_and_their_numbers_stay() {
     let id = listed["evaluations"][0]["eval_id"].as_str().expect("an id");
     assert!(home.run(&["evaluations", "show", id, "--json"]).exits(2).stdout.contains("unknown_evaluation"));
 }
+
+#[test]
+fn unknown_agents_and_scores_that_are_no_numbers_are_refused_and_lineage_names_the_parent_in_the_config() {
+    let home = home();
+    let unknown = home.run(&["evaluations", "stats", "wroker", "--json"]).exits(2).json();
+    assert_eq!(unknown["error"]["code"], "unknown_agent", "{unknown}");
+    assert_eq!(unknown["error"]["hint"], "did you mean \"worker\"?");
+    let (worked, _) = run(&home, "worker", "go");
+    let refused = home.run(&["evaluations", "submit", &worked, "nan"]).exits(2);
+    assert!(refused.stderr.contains("\"nan\" is not a number from 0 to 1"), "{refused:?}");
+    home.run(&["defs", "fork", "worker", "--name", "worker2", "--promote"]).exits(0);
+    let empty = home.run(&["evaluations", "stats", "--def", "worker2@1", "--json"]).exits(0).json();
+    assert_eq!(empty["count"], 0, "{empty}");
+    home.run(&["defs", "fork", "worker2", "--set", "max_iterations=3"]).exits(0);
+    let empty = home.run(&["evaluations", "stats", "--def", "worker2@2", "--json"]).exits(0).json();
+    assert_eq!((&empty["count"], &empty["def_id"]), (&json!(0), &json!("worker2@2")), "{empty}");
+    let (worked, _) = run(&home, "worker2", "go");
+    home.run(&["evaluations", "submit", &worked, "0.9"]).exits(0);
+    let all = home.run(&["evaluations", "stats", "--def", "worker2", "--lineage", "--json"]).exits(0).json();
+    let of = |index: usize, key: &str| all["versions"][index][key].clone();
+    assert_eq!([of(0, "version"), of(0, "parent")], [json!("worker2@1"), json!("worker@config")], "{all}");
+    assert_eq!([of(1, "version"), of(1, "is_parent")], [json!("worker@config"), json!(true)], "{all}");
+    assert_eq!((&all["count"], &all["lineage_included"]), (&json!(2), &json!(true)));
+}

@@ -69,6 +69,7 @@ async fn an_evaluation_is_submitted_once_replaced_by_tag_listed_and_summed() {
     for (query, code) in [
         ("", "wrong_fields"),
         ("?def_id=nothing", "unknown_definition"),
+        ("?agent=qiuck", "unknown_agent"),
         ("?agent=quick&include_lineage=true", "wrong_fields"),
     ] {
         assert_eq!(get(&format!("/v1/evaluations:aggregate{query}")).await.code(), code, "{query}");
@@ -92,9 +93,16 @@ async fn another_tenant_and_another_user_find_and_count_nothing() {
             server.judge(token, Method::Get, &format!("/v1/evaluations/{id}"), None).await.code(),
             "unknown_evaluation"
         );
-        for of in [format!("def_id={def_id}"), "agent=quick".to_owned()] {
-            let sums = server.judge(token, Method::Get, &format!("/v1/evaluations:aggregate?{of}"), None).await.body;
-            assert_eq!(sums["count"], 0, "{token}: {sums}");
+        let sums = |of: String| {
+            let path = format!("/v1/evaluations:aggregate?{of}");
+            let server = &server;
+            async move { server.judge(token, Method::Get, &path, None).await }
+        };
+        assert_eq!(sums(format!("def_id={def_id}")).await.body["count"], 0, "{token}");
+        let of_agent = sums("agent=quick".to_owned()).await;
+        match token {
+            "bob-token" => assert_eq!(of_agent.body["count"], 0),
+            _ => assert_eq!((of_agent.status, of_agent.code()), (404, "unknown_agent"), "another tenant has no agents"),
         }
         let listed = server.judge(token, Method::Get, &format!("/v1/evaluations?def_id={def_id}"), None).await.body;
         assert_eq!(listed["evaluations"], json!([]), "{token}");

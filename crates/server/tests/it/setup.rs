@@ -380,6 +380,18 @@ impl Lineage for OfConfig {
         Ok(None)
     }
 
+    fn is_version(&self, _: &Tenant, _: &str) -> bool {
+        false
+    }
+
+    fn parent(&self, _: &Tenant, _: &str) -> Option<String> {
+        None
+    }
+
+    fn names(&self, tenant: &Tenant) -> Vec<String> {
+        Definitions::list(&self.0, tenant).iter().map(|definition| definition.name.to_string()).collect()
+    }
+
     async fn parents(&self, _: &Tenant, _: &str) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }

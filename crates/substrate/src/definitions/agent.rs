@@ -17,7 +17,7 @@ use super::{
 use crate::{
     agents::AgentConfig,
     catalog::{Inputs, resolve_one},
-    lint,
+    lint::{self, Finding},
     problem::Problem,
 };
 
@@ -110,19 +110,7 @@ pub(super) fn settle(
     source: &Value,
     ceiling: &Ceiling,
 ) -> Result<(Definition, Vec<String>), String> {
-    let config: Result<AgentConfig, _> = serde_json::from_value(source.clone());
-    let mut config = config.map_err(|error| format!("its source is not valid any more: {error}"))?;
-    config.system_prompt_file = None;
-    let mut notes = prune(&mut config, inputs);
-    config.bundled_skills.retain(|skill| {
-        let is_kept = ceiling.skills.iter().any(|allowed| covers(allowed, skill));
-        if !is_kept {
-            notes.push(format!("bundled_skills: {skill} was removed"));
-        }
-        is_kept
-    });
-    inherit(&mut config, source, ceiling);
-    default_volume(&mut config, inputs, &[ceiling]);
+    let (config, mut notes) = adapt(inputs, source, ceiling)?;
     let (definition, problems) = resolve_one(inputs, name, &config);
     let reasons: Vec<String> = problems
         .into_iter()
@@ -140,6 +128,35 @@ pub(super) fn settle(
         return Err(format!("none of its models is allowed ({})", ceiling.fix("models")));
     }
     Ok((definition, notes))
+}
+
+/// What lint finds about an agent that was made before, with today's config.
+pub(super) fn findings(
+    inputs: &Inputs<'_>,
+    definition: &Definition,
+    source: &Value,
+    ceiling: &Ceiling,
+) -> Vec<Finding> {
+    // What cannot be read any more is reported as unusable.
+    adapt(inputs, source, ceiling).map_or_else(|_| Vec::new(), |(config, _)| lint::agent(&config, definition, inputs))
+}
+
+/// A stored source as far as today's config has what it names, and what that took away.
+fn adapt(inputs: &Inputs<'_>, source: &Value, ceiling: &Ceiling) -> Result<(AgentConfig, Vec<String>), String> {
+    let config: Result<AgentConfig, _> = serde_json::from_value(source.clone());
+    let mut config = config.map_err(|error| format!("its source is not valid any more: {error}"))?;
+    config.system_prompt_file = None;
+    let mut notes = prune(&mut config, inputs);
+    config.bundled_skills.retain(|skill| {
+        let is_kept = ceiling.skills.iter().any(|allowed| covers(allowed, skill));
+        if !is_kept {
+            notes.push(format!("bundled_skills: {skill} was removed"));
+        }
+        is_kept
+    });
+    inherit(&mut config, source, ceiling);
+    default_volume(&mut config, inputs, &[ceiling]);
+    Ok((config, notes))
 }
 
 /// Agents that are defined later may be named before.

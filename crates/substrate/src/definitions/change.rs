@@ -3,13 +3,14 @@
 use drawloom_contract::{
     definition::DefinitionKind,
     ids::{AgentName, Digest, Tenant},
+    suggest::closest,
 };
 use serde_json::{Value, json};
 
 use super::{
     By, DefinitionError, Examined, MOST_SOURCE_BYTES, RuntimeDefinitions, SourceProblem, agent,
     ceiling::Ceiling,
-    channel, rules, shown_finding,
+    channel, partial, rules, shown_finding,
     source::{canonical, merge, plain_agent, readable, shown},
     version::{CONFIG, parse_reference, version_name},
 };
@@ -62,6 +63,9 @@ pub struct Retire {
     pub retired: bool,
 }
 
+/// Most names that a hint lists.
+const MOST_HINTED: usize = 50;
+
 /// A source that may become a version.
 pub(super) struct Prepared {
     pub(super) source: Value,
@@ -83,7 +87,7 @@ impl RuntimeDefinitions {
         if let Some(answer) = self.first_answer(kind, &name, by).await? {
             return Ok(answer);
         }
-        self.check_name(kind, &name)?;
+        self.check_new_name(by.tenant(), kind, &name)?;
         // Who describes a version of an agent or channel, and not the agent or channel, means that.
         if let (Some(fields), Some(text), DefinitionKind::Agent | DefinitionKind::Channel) =
             (source.as_object_mut(), &description, kind)
@@ -103,7 +107,7 @@ impl RuntimeDefinitions {
             return Ok(answer);
         }
         let (parent, mut source, described) = self.base(by.tenant(), kind, base).await?;
-        self.check_name(kind, &name)?;
+        self.check_new_name(by.tenant(), kind, &name)?;
         merge(&mut source, &changes);
         let prepared = self.prepare(kind, &name, source, by).await?;
         let origin = Origin { parent: Some(parent), description: description.unwrap_or(described), promote };
@@ -186,7 +190,7 @@ impl RuntimeDefinitions {
             return Ok((format!("{name}@{CONFIG}"), source, String::new()));
         }
         let record = self.find_record(tenant, kind, name).await?.map(|(_, record)| record);
-        let Some(record) = record else { return Err(self.unknown(tenant, kind, name)) };
+        let record = record.ok_or_else(|| self.unknown_reference(tenant, kind, name, version))?;
         let version = version.or(record.active).ok_or_else(|| DefinitionError::NoVersion(name.to_owned()))?;
         let Some(kept) = self.find_version(tenant, kind, name, version).await? else {
             return Err(self.unknown_version(tenant, kind, name, version));
@@ -262,9 +266,10 @@ impl RuntimeDefinitions {
             false => {
                 // What can be read is examined all the same, so that everything is reported at once.
                 let part = readable(kind, &source, problems.iter().map(|problem| problem.path.as_str()));
-                let known = self.examine(tenant, kind, name, &part, &ceilings);
-                problems.extend(beside(&problems, &part, known.problems));
-                Examined { problems, excess: known.excess, ..Examined::default() }
+                let mut known = self.examine(tenant, kind, name, &part, &ceilings);
+                partial::keep_certain(&mut known, &problems, &part);
+                problems.extend(partial::beside(&problems, &part, known.problems));
+                Examined { problems, ..known }
             }
         };
         examined.warnings.extend(notes);
@@ -341,6 +346,19 @@ impl RuntimeDefinitions {
         Ok(kept.and_then(|kept| kept.under))
     }
 
+    /// The same for a name that gets a version. A name that exists keeps working: earlier programs accepted more names.
+    fn check_new_name(&self, tenant: &Tenant, kind: DefinitionKind, name: &str) -> Result<(), DefinitionError> {
+        let layer = self.parts.layers.of(tenant);
+        let exists = layer.is_some_and(|layer| layer.names.contains_key(&(kind, name.to_owned())));
+        let is_named = |part: &str| part.chars().any(|letter| letter.is_ascii_alphanumeric());
+        // Channels have a rule of their own.
+        if kind != DefinitionKind::Channel && !exists && !name.is_empty() && !name.split('/').all(is_named) {
+            let problem = "every part between slashes needs a letter or a digit";
+            return Err(DefinitionError::BadName { name: name.chars().take(80).collect(), problem });
+        }
+        self.check_name(kind, name)
+    }
+
     /// A name that can be one, and that the config does not have.
     pub(super) fn check_name(&self, kind: DefinitionKind, name: &str) -> Result<(), DefinitionError> {
         if kind == DefinitionKind::Channel {
@@ -375,11 +393,38 @@ impl RuntimeDefinitions {
 
     pub(super) fn unknown(&self, tenant: &Tenant, kind: DefinitionKind, name: &str) -> DefinitionError {
         let layer = self.parts.layers.of(tenant);
-        let names = layer.iter().flat_map(|layer| layer.names.keys());
-        let names: Vec<&str> =
-            names.filter(|(known, _)| *known == kind).map(|(_, name)| name.as_str()).take(50).collect();
-        let hint = did_you_mean(name, names);
+        let made = layer.iter().flat_map(|layer| layer.names.keys());
+        let made = made.filter(|(known, _)| *known == kind).map(|(_, name)| name.as_str());
+        let mut names: Vec<&str> = self.config_names(kind).into_iter().chain(made).collect();
+        // Skills and volumes of the config have no source that could be read or changed.
+        names.retain(|known| *known != name);
+        let is_close = closest(name, names.iter().copied()).is_some();
+        let hint = did_you_mean(name, names.into_iter().take(if is_close { usize::MAX } else { MOST_HINTED }));
         DefinitionError::Unknown { kind, name: name.to_owned(), hint }
+    }
+
+    fn config_names(&self, kind: DefinitionKind) -> Vec<&str> {
+        let boot = &self.parts.layers.boot;
+        match kind {
+            DefinitionKind::Agent => boot.catalog.names().collect(),
+            DefinitionKind::Channel => boot.config.channels.keys().map(String::as_str).collect(),
+            DefinitionKind::Skill => boot.config.skills.names().collect(),
+            DefinitionKind::Volume => boot.config.volumes.names().collect(),
+        }
+    }
+
+    /// The error of a name without a record.
+    pub(super) fn unknown_reference(
+        &self,
+        tenant: &Tenant,
+        kind: DefinitionKind,
+        name: &str,
+        version: Option<u32>,
+    ) -> DefinitionError {
+        match version {
+            Some(version) => self.unknown_version(tenant, kind, name, version),
+            None => self.unknown(tenant, kind, name),
+        }
     }
 
     pub(super) fn unknown_version(
@@ -392,22 +437,10 @@ impl RuntimeDefinitions {
         let layer = self.parts.layers.of(tenant);
         match layer.is_some_and(|layer| layer.names.contains_key(&(kind, name.to_owned()))) {
             true => rules::Refusal::UnknownVersion(version_name(name, version)).into(),
+            false if self.is_in_config(kind, name) => DefinitionError::ConfigVersion { name: name.to_owned(), version },
             false => self.unknown(tenant, kind, name),
         }
     }
-}
-
-/// What is wrong in the part of a source that can be read, beside the mistakes of its form. Fields that were left out are not reported as
-/// missing; elements of a list that lost some have no index.
-fn beside(mistakes: &[SourceProblem], part: &Value, found: Vec<SourceProblem>) -> Vec<SourceProblem> {
-    let key = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_owned();
-    let cut: Vec<String> = mistakes.iter().map(|mistake| key(&mistake.path)).collect();
-    let found = found.into_iter().filter(|problem| part.get(key(&problem.path)).is_some());
-    let named = found.map(|problem| match key(&problem.path) {
-        key if cut.contains(&key) => SourceProblem { path: key, ..problem },
-        _ => problem,
-    });
-    named.collect()
 }
 
 /// The ceiling of an agent that calls.

@@ -15,6 +15,8 @@ use crate::channels::{ChannelError, MOST_DEFINED};
 pub enum DefinitionError {
     #[error("unknown {} {name:?}", kind.as_str())]
     Unknown { kind: DefinitionKind, name: String, hint: Option<String> },
+    #[error("{name}@{version} does not exist: {name} is defined in the config and has no versions")]
+    ConfigVersion { name: String, version: u32 },
     #[error("invalid name {name:?}: {problem}")]
     BadName { name: String, problem: &'static str },
     #[error("invalid version {0:?}")]
@@ -55,7 +57,9 @@ fn joined<T: ToString>(list: &[T]) -> String {
 impl Explain for DefinitionError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Unknown { .. } | Self::Refused(Refusal::UnknownVersion(_)) => FailureKind::NotFound,
+            Self::Unknown { .. } | Self::ConfigVersion { .. } | Self::Refused(Refusal::UnknownVersion(_)) => {
+                FailureKind::NotFound
+            }
             Self::BadName { .. } | Self::BadReference(_) | Self::Invalid { .. } => FailureKind::Invalid,
             Self::TooLarge(_) | Self::Refused(Refusal::TooManyVersions { .. }) => FailureKind::TooLarge,
             Self::Excess { .. } | Self::Refused(Refusal::NotOwner { .. }) => FailureKind::Denied,
@@ -80,7 +84,7 @@ impl Explain for DefinitionError {
             Self::Invalid { .. } => "invalid_definition",
             Self::Excess { .. } => "definition_exceeds_maker",
             Self::TooLarge(_) => "definition_too_large",
-            Self::Refused(Refusal::UnknownVersion(_)) => "unknown_version",
+            Self::Refused(Refusal::UnknownVersion(_)) | Self::ConfigVersion { .. } => "unknown_version",
             Self::Refused(Refusal::Retired(_)) => "version_retired",
             Self::Refused(Refusal::TooManyVersions { .. }) => "too_many_versions",
             Self::Refused(Refusal::NotOwner { .. }) => "not_the_owner",
@@ -96,6 +100,7 @@ impl Explain for DefinitionError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown { hint, .. } => hint.clone(),
+            Self::ConfigVersion { name, .. } => Some(format!("leave the version out: {name}")),
             Self::BadName { .. } => Some("use letters, digits, `_`, `.`, `-` and `/`, at most 128 bytes".into()),
             Self::BadReference(_) => Some("write NAME@VERSION, such as writer@2".into()),
             Self::InConfig { .. } => Some("fork it under another name, or edit the config".into()),
@@ -146,9 +151,24 @@ impl From<StoreError> for DefinitionError {
     }
 }
 
+impl DefinitionError {
+    /// The hint for an agent, which has the tool `AgentDef` and no operations.
+    fn tool_hint(&self) -> Option<String> {
+        match self {
+            Self::Invalid { .. } | Self::Excess { .. } => {
+                Some("op=verify reports every problem without writing anything".into())
+            }
+            Self::Refused(Refusal::UnknownVersion(_)) | Self::NoVersion(_) => {
+                Some("op=list with the name shows its versions".into())
+            }
+            _ => self.hint(),
+        }
+    }
+}
+
 impl From<DefinitionError> for ToolError {
     fn from(error: DefinitionError) -> Self {
-        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let hint = error.tool_hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
         let text = format!("{}: {error}{hint}", error.code());
         match error.kind() {
             FailureKind::Invalid => Self::Invalid(text),

@@ -18,8 +18,9 @@ use super::{
     version::{NameRecord, Version},
 };
 use crate::{
-    catalog::MOST_TEAM,
+    catalog::{Inputs, MOST_TEAM},
     channels::{Channel, ChannelTable},
+    lint::Finding,
     skills::{SkillSource, SkillTable, StoredSkill},
     volumes::{VolumeConfig, VolumeTable},
 };
@@ -179,6 +180,21 @@ impl TenantLayer {
             }
         }
         self.agents = Arc::new(agents);
+    }
+
+    /// What lint finds about agents of runtime that can be used, by name. It is made when it is asked for, because it depends on channels,
+    /// which change without the agents.
+    pub(crate) fn findings(&self, boot: &Boot, is_meant: impl Fn(&str) -> bool) -> Vec<(String, Finding)> {
+        let (grant, channels) = (boot.grant_ceiling(&self.volumes), self.channels.configs());
+        let inputs = Inputs { channels: &channels, ..boot.config.inputs_with(&self.volumes, &self.skills) };
+        let mut found = Vec::new();
+        for (name, known) in of_kind(&self.names, DefinitionKind::Agent).filter(|(name, _)| is_meant(name)) {
+            let (Some(version), Some((definition, _))) = (&known.version, self.resolved.get(name)) else { continue };
+            let ceiling = boot.ceiling_under(version.under.as_deref(), &grant);
+            let findings = agent::findings(&inputs, definition, &version.source, &ceiling).into_iter();
+            found.extend(findings.map(|finding| (name.to_owned(), finding)));
+        }
+        found
     }
 
     /// The state of what is defined, if it is.

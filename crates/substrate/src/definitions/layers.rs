@@ -25,6 +25,7 @@ use crate::{
     agents::AgentConfig,
     catalog::{Catalog, resolve_one},
     channels::ChannelTable,
+    lint::{self, Finding},
     operator::OperatorConfig,
     problem::Problem,
     skills::{SkillTable, Skills},
@@ -185,6 +186,36 @@ impl Layers {
         }
         remarks.sort();
         remarks
+    }
+
+    /// What lint finds about agents made at runtime, of all tenants, by name.
+    pub fn findings(&self) -> Vec<(Tenant, String, Finding)> {
+        let mut found = Vec::new();
+        for (tenant, layer) in self.all() {
+            let findings = layer.findings(&self.boot, |_| true).into_iter();
+            found.extend(findings.map(|(name, finding)| (tenant.clone(), name, finding)));
+        }
+        found.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
+        found
+    }
+
+    /// Findings about agents of the config that name channels or agents which neither the config has nor any tenant defined. Before the
+    /// definitions are loaded, they are part of the findings of the config.
+    pub fn open_findings(&self) -> Vec<Finding> {
+        let layers = self.all();
+        let mut channels = self.boot.channels.configs();
+        let mut agents: BTreeSet<&str> = self.boot.catalog.names().collect();
+        for (_, layer) in &layers {
+            channels.extend(layer.channels.configs());
+            agents.extend(layer.agents.keys().map(AgentName::as_str));
+        }
+        let agents: Vec<&str> = agents.into_iter().collect();
+        self.boot.catalog.all().flat_map(|definition| lint::open(definition, &channels, &agents)).collect()
+    }
+
+    fn all(&self) -> Vec<(Tenant, Arc<TenantLayer>)> {
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        tenants.iter().map(|(tenant, layer)| (tenant.clone(), layer.clone())).collect()
     }
 
     pub(crate) fn channels_of(&self, tenant: &Tenant) -> Arc<ChannelTable> {

@@ -17,8 +17,9 @@ use super::{
     layer::Known,
     rules, shown_finding,
     source::shown,
-    version::{CONFIG, NAMES, NameRecord, Version, name_key, parse_reference, version_key, version_name},
+    version::{CONFIG, NAMES, NameRecord, Summary, Version, name_key, parse_reference, version_key, version_name},
 };
+use crate::{catalog::Inputs, lint};
 
 /// Values read at once when everything is loaded.
 const PAGE: u32 = 500;
@@ -149,7 +150,8 @@ impl RuntimeDefinitions {
         version: Option<u32>,
     ) -> Result<Value, DefinitionError> {
         let Some((_, record)) = self.find_record(tenant, kind, name).await? else {
-            return self.get_config(kind, name).ok_or_else(|| self.unknown(tenant, kind, name));
+            let found = self.get_config(kind, name).filter(|_| version.is_none());
+            return found.ok_or_else(|| self.unknown_reference(tenant, kind, name, version));
         };
         let newest = || record.versions.last().map(|summary| summary.version);
         let version = version.or(record.active).or_else(newest).unwrap_or(1);
@@ -162,6 +164,9 @@ impl RuntimeDefinitions {
             let state = self.parts.layers.state(tenant, kind, name);
             answer["unusable"] = state.unusable.into();
             answer["warnings"] = state.notes.into();
+            let layer = self.parts.layers.of(tenant).filter(|_| kind == DefinitionKind::Agent);
+            let findings = layer.map(|layer| layer.findings(&self.parts.layers.boot, |known| known == name));
+            answer["findings"] = findings.iter().flatten().map(|(_, finding)| shown_finding(finding)).collect();
         }
         Ok(answer)
     }
@@ -278,6 +283,9 @@ impl RuntimeDefinitions {
         let tenant = by.tenant();
         let record = self.find_record(tenant, kind, &name).await?.map(|(_, record)| record);
         let current = record.as_ref().and_then(|record| record.find(record.active?));
+        if source.is_none() && version.is_none() && record.is_none() && self.is_in_config(kind, &name) {
+            return Ok(self.verify_config(tenant, kind, &name, content_sha256.as_deref()));
+        }
         let (source, under) = match source {
             Some(source) => (source, self.under(by).await?),
             None => {
@@ -297,6 +305,7 @@ impl RuntimeDefinitions {
         Ok(json!({
             "kind": kind,
             "name": name,
+            "origin": "runtime",
             "valid": problems.is_empty() && examined.excess.is_empty(),
             "problems": problems,
             "excess": examined.excess,
@@ -309,6 +318,37 @@ impl RuntimeDefinitions {
             "matches": current.is_some_and(|summary| summary.digest.to_string() == compared),
             "deployed": current.is_some() && self.parts.layers.state(tenant, kind, &name).unusable.is_none(),
         }))
+    }
+
+    /// What is to say about what the config has: it was checked when the server started, and is bounded by no maker.
+    fn verify_config(&self, tenant: &Tenant, kind: DefinitionKind, name: &str, compared: Option<&str>) -> Value {
+        let boot = &self.parts.layers.boot;
+        let source = self.config_source(kind, name);
+        let digest = source.map(|source| Digest::of(source.to_string().as_bytes()).to_string()).unwrap_or_default();
+        let agent =
+            Some((boot.config.agents.get(name), boot.catalog.get(name))).filter(|_| kind == DefinitionKind::Agent);
+        let findings = match agent {
+            Some((Some(config), Some(definition))) => {
+                let channels = self.parts.layers.channels_of(tenant).configs();
+                lint::agent(config, definition, &Inputs { channels: &channels, ..boot.config.inputs() })
+            }
+            _ => Vec::new(),
+        };
+        json!({
+            "kind": kind,
+            "name": name,
+            "origin": "config",
+            "valid": true,
+            "problems": [],
+            "excess": [],
+            "findings": findings.iter().map(shown_finding).collect::<Vec<_>>(),
+            "warnings": [],
+            "content_sha256": digest,
+            "current_def_id": format!("{name}@{CONFIG}"),
+            "current_sha256": digest,
+            "matches": compared.is_none_or(|compared| compared == digest),
+            "deployed": true,
+        })
     }
 
     /// Where an agent's version comes from. `reference` is `NAME@VERSION`, the digest of a source, or the digest that a run pinned.
@@ -338,6 +378,34 @@ impl RuntimeDefinitions {
             parents.extend(next.clone());
         }
         Ok(Some(Lineage { def_id, parents }))
+    }
+
+    /// Whether there is such a version of an agent; `NAME@config` is one for each agent of the config.
+    pub(crate) fn knows(&self, tenant: &Tenant, reference: &str) -> bool {
+        match parse_reference(reference) {
+            Some((name, Some(version))) => self.summary(tenant, name, version).is_some(),
+            Some((name, None)) => self.is_in_config(DefinitionKind::Agent, name),
+            None => false,
+        }
+    }
+
+    /// What a version of an agent was made from.
+    pub(crate) fn parent(&self, tenant: &Tenant, reference: &str) -> Option<String> {
+        let (name, version) = parse_reference(reference)?;
+        self.summary(tenant, name, version?)?.parent
+    }
+
+    fn summary(&self, tenant: &Tenant, name: &str, version: u32) -> Option<Summary> {
+        let layer = self.parts.layers.of(tenant)?;
+        layer.names.get(&(DefinitionKind::Agent, name.to_owned()))?.record.find(version).cloned()
+    }
+
+    /// The names of all agents, also of those without an active version.
+    pub(crate) fn agent_names(&self, tenant: &Tenant) -> Vec<String> {
+        let layer = self.parts.layers.of(tenant);
+        let made = layer.iter().flat_map(|layer| layer.names.keys());
+        let made = made.filter(|(kind, _)| *kind == DefinitionKind::Agent).map(|(_, name)| name.clone());
+        self.parts.layers.boot.catalog.names().map(str::to_owned).chain(made).collect()
     }
 
     /// The version with this digest: of its source, or of the definition that a run pinned.

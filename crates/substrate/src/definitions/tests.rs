@@ -2,6 +2,7 @@
 
 mod generated;
 mod kinds;
+mod reports;
 
 use std::{
     collections::BTreeMap,

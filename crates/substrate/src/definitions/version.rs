@@ -102,4 +102,4 @@ pub fn parse_reference(text: &str) -> Option<(&str, Option<u32>)> {
 }
 
 /// What stands for the version of a definition of the config.
-pub(super) const CONFIG: &str = "config";
+pub(crate) const CONFIG: &str = "config";

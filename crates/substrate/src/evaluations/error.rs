@@ -2,14 +2,16 @@
 
 use drawloom_contract::{
     failure::{Explain, FailureKind},
-    ids::RunId,
+    ids::{AgentName, RunId},
     journal::StoreError,
     time::NoEntropy,
     tool::ToolError,
     values::ChangeError,
 };
 
-use super::{MOST_DIMENSIONS, MOST_JUDGEMENT_BYTES, MOST_NAME_BYTES, MOST_RATIONALE_BYTES, record::EvalId};
+use super::{
+    MOST_DIMENSIONS, MOST_JUDGEMENT_BYTES, MOST_LISTED, MOST_NAME_BYTES, MOST_RATIONALE_BYTES, record::EvalId,
+};
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EvaluationError {
@@ -25,8 +27,12 @@ pub enum EvaluationError {
     UnknownRun(RunId),
     #[error("unknown evaluation {0}")]
     Unknown(EvalId),
-    #[error("unknown definition {0:?}")]
-    UnknownDefinition(String),
+    #[error("unknown definition {def_id:?}")]
+    UnknownDefinition { def_id: String, hint: Option<String> },
+    #[error("unknown agent {:?}", name.as_str())]
+    UnknownAgent { name: AgentName, hint: Option<String> },
+    #[error("invalid limit {0}: expected 1 to {MOST_LISTED}")]
+    BadLimit(u32),
     #[error("conflict: evaluation {0} kept changing while it was submitted")]
     Busy(EvalId),
     #[error("no random numbers for an evaluation id: {0}")]
@@ -40,9 +46,11 @@ pub enum EvaluationError {
 impl Explain for EvaluationError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::BadScore { .. } | Self::BadName { .. } => FailureKind::Invalid,
+            Self::BadScore { .. } | Self::BadName { .. } | Self::BadLimit(_) => FailureKind::Invalid,
             Self::TooLong { .. } | Self::TooManyDimensions(_) => FailureKind::TooLarge,
-            Self::UnknownRun(_) | Self::Unknown(_) | Self::UnknownDefinition(_) => FailureKind::NotFound,
+            Self::UnknownRun(_) | Self::Unknown(_) | Self::UnknownDefinition { .. } | Self::UnknownAgent { .. } => {
+                FailureKind::NotFound
+            }
             Self::Busy(_) | Self::NoEntropy(_) => FailureKind::Unavailable,
             Self::Change(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -57,7 +65,9 @@ impl Explain for EvaluationError {
             Self::TooManyDimensions(_) => "too_many_dimensions",
             Self::UnknownRun(_) => "unknown_run",
             Self::Unknown(_) => "unknown_evaluation",
-            Self::UnknownDefinition(_) => "unknown_definition",
+            Self::UnknownDefinition { .. } => "unknown_definition",
+            Self::UnknownAgent { .. } => "unknown_agent",
+            Self::BadLimit(_) => "out_of_range",
             Self::Busy(_) => "key_busy",
             Self::NoEntropy(_) => "no_entropy",
             Self::Change(ChangeError::OverQuota { .. }) => "too_many_evaluations",
@@ -74,7 +84,9 @@ impl Explain for EvaluationError {
                  as artifacts and name them"
             )),
             Self::TooManyDimensions(_) => Some("combine some of them".into()),
-            Self::UnknownDefinition(_) => {
+            Self::UnknownAgent { hint, .. } | Self::UnknownDefinition { hint: hint @ Some(_), .. } => hint.clone(),
+            Self::BadLimit(_) => Some("read the next page with `after`".into()),
+            Self::UnknownDefinition { hint: None, .. } => {
                 Some("pass the digest that runs show as `definition`, the name of an agent, or name@version".into())
             }
             Self::Change(ChangeError::OverQuota { .. }) => {
@@ -103,7 +115,9 @@ impl From<StoreError> for EvaluationError {
 
 impl From<EvaluationError> for ToolError {
     fn from(error: EvaluationError) -> Self {
-        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        // Agents have the tool and no operations.
+        let is_for_callers = matches!(error, EvaluationError::UnknownRun(_));
+        let hint = error.hint().filter(|_| !is_for_callers).map(|hint| format!(" ({hint})")).unwrap_or_default();
         let text = format!("{}: {error}{hint}", error.code());
         match error.kind() {
             FailureKind::Invalid | FailureKind::TooLarge => Self::Invalid(text),

@@ -20,7 +20,16 @@ pub trait Lineage: Send + Sync {
     /// The version of a definition that a run pinned, if it was made at runtime.
     async fn version(&self, tenant: &Tenant, definition: &Digest) -> Result<Option<String>, StoreError>;
 
-    /// The versions that this one was made from, nearest first.
+    /// Whether there is such a version; `name@config` is one for each agent of the config.
+    fn is_version(&self, tenant: &Tenant, version: &str) -> bool;
+
+    /// What this version was made from.
+    fn parent(&self, tenant: &Tenant, version: &str) -> Option<String>;
+
+    /// The names of all agents, also of those without an active version.
+    fn names(&self, tenant: &Tenant) -> Vec<String>;
+
+    /// The versions that this one was made from, nearest first. `name@config` is an agent of the config.
     async fn parents(&self, tenant: &Tenant, version: &str) -> Result<Vec<String>, StoreError>;
 }
 
@@ -45,6 +54,18 @@ impl Lineage for Versions {
     async fn version(&self, tenant: &Tenant, definition: &Digest) -> Result<Option<String>, StoreError> {
         let pinned = self.reader.find_definition(tenant, definition).await?;
         Ok(pinned.and_then(|pinned| named(&pinned.name, pinned.version)))
+    }
+
+    fn is_version(&self, tenant: &Tenant, version: &str) -> bool {
+        self.runtime.knows(tenant, version)
+    }
+
+    fn parent(&self, tenant: &Tenant, version: &str) -> Option<String> {
+        self.runtime.parent(tenant, version)
+    }
+
+    fn names(&self, tenant: &Tenant) -> Vec<String> {
+        self.runtime.agent_names(tenant)
     }
 
     async fn parents(&self, tenant: &Tenant, version: &str) -> Result<Vec<String>, StoreError> {

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use drawloom_contract::{
-    caller::Visible,
-    ids::{Digest, RunId},
-    values::ValueKey,
-};
+use drawloom_contract::{caller::Visible, ids::RunId, values::ValueKey};
 
 use super::{
-    EvaluationError, Evaluations, MOST_LISTED, decode,
+    EvaluationError, Evaluations, MOST_LISTED, Meant, decode,
     keys::{Owner, place_of},
     record::Evaluation,
 };
@@ -52,10 +48,13 @@ impl Evaluations {
     pub async fn list_for_definition(
         &self,
         visible: &Visible,
-        definition: Digest,
+        meant: &Meant,
         asked: &ListAsked,
     ) -> Result<Listed, EvaluationError> {
-        self.list(visible, &Owner::Definition(definition), asked).await
+        match meant {
+            Meant::Definition(definition) => self.list(visible, &Owner::Definition(*definition), asked).await,
+            Meant::Version(_) => Ok(Listed::default()),
+        }
     }
 
     async fn list(&self, visible: &Visible, owner: &Owner, asked: &ListAsked) -> Result<Listed, EvaluationError> {

@@ -1,5 +1,7 @@
 //! Evaluations over values: once, by tag, within gates, tenants and limits; listed and summed.
 
+mod lineage;
+
 use std::{
     collections::BTreeMap,
     sync::{Mutex, atomic::AtomicU8, atomic::Ordering},
@@ -76,9 +78,23 @@ impl Lineage for Versions {
         Ok((0..3).find(|number| digest(*number) == *definition).map(|number| format!("a@{number}")))
     }
 
+    fn is_version(&self, _: &Tenant, version: &str) -> bool {
+        version == "a@5" || version == "a@config"
+    }
+
+    fn parent(&self, _: &Tenant, version: &str) -> Option<String> {
+        let number = (0..3_u32).find(|number| version == format!("a@{number}"))?;
+        Some(number.checked_sub(1).map_or("base@config".into(), |parent| format!("a@{parent}")))
+    }
+
+    fn names(&self, _: &Tenant) -> Vec<String> {
+        vec!["a".into(), "base".into()]
+    }
+
     async fn parents(&self, _: &Tenant, version: &str) -> Result<Vec<String>, StoreError> {
         let own = (0..3).find(|number| version == format!("a@{number}"));
-        Ok(own.into_iter().flat_map(|own| (0..own).rev()).map(|number| format!("a@{number}")).collect())
+        let numbers = own.into_iter().flat_map(|own| (0..own).rev()).map(|number| format!("a@{number}"));
+        Ok(numbers.chain(own.map(|_| "base@config".to_owned())).collect())
     }
 }
 
@@ -89,7 +105,7 @@ struct Case {
 }
 
 /// Runs 1 (root) with children 2 and 3, 4 below 2; 5 is another root of the tenant, 6 one of another tenant, 7 to 9 pin the versions
-/// 0 to 2 of one agent and belong to bob.
+/// 0 to 2 of one agent and belong to bob, 10 pins the agent `base` of the config, from which version 0 was made.
 fn rows() -> Rows {
     let deeper = Accepted { root: run_id(1), depth: 2, ..child(4, 2, 1, 0) };
     let foreign = Accepted { tenant: "other".parse().expect("a tenant"), ..accepted(6) };
@@ -99,7 +115,9 @@ fn rows() -> Rows {
         user: "bob".parse().expect("a user"),
         ..accepted(number)
     };
+    let base = Accepted { definition: Digest::of(b"base"), agent: "base".parse().expect("a name"), ..accepted(10) };
     let all = [
+        base,
         accepted(1),
         child(2, 1, 1, 0),
         child(3, 1, 1, 1),
@@ -284,7 +302,8 @@ async fn submissions_of_one_tag_at_once_leave_one_evaluation() {
     assert!(submitted.iter().all(|answer| matches!(answer, Ok(Ok(_)))), "{submitted:?}");
     let listed = case.list(1, all()).await;
     assert_eq!((listed.evaluations.len(), listed.evaluations[0].revision), (1, 8));
-    let (whole, of) = (Visible::whole(Tenant::default_tenant()), Of::Definition(Digest::of(b"definition")));
+    let (whole, of) =
+        (Visible::whole(Tenant::default_tenant()), Of::Definition(Meant::Definition(Digest::of(b"definition"))));
     let sums = case.evaluations.aggregate(&whole, &of, false).await.expect("sums");
     assert_eq!(sums["count"], 1, "the definition counts it once");
 }
@@ -372,59 +391,20 @@ async fn a_caller_who_sees_only_its_own_runs_sees_only_their_evaluations() {
     };
     assert_eq!(case.evaluations.get(&bob.visible(), id).await, Err(EvaluationError::Unknown(id)), "ada's run");
     let sums = async |definition, caller: &Caller| {
-        let sums = case.evaluations.aggregate(&caller.visible(), &Of::Definition(definition), false).await;
+        let sums =
+            case.evaluations.aggregate(&caller.visible(), &Of::Definition(Meant::Definition(definition)), false).await;
         sums.expect("sums")
     };
     let (hidden, seen) = (sums(Digest::of(b"definition"), &bob).await, sums(digest(0), &bob).await);
     assert_eq!((&hidden["count"], &seen["count"]), (&json!(0), &json!(1)));
     assert_eq!(seen["warnings"][0], "only evaluations of runs of user bob are included");
-    let listed = case.evaluations.list_for_definition(&bob.visible(), Digest::of(b"definition"), &all()).await;
+    let listed = case
+        .evaluations
+        .list_for_definition(&bob.visible(), &Meant::Definition(Digest::of(b"definition")), &all())
+        .await;
     assert_eq!(listed.expect("a list").evaluations, []);
     let foreign = Caller { tenant: "other".parse().expect("a tenant"), ..ann() };
     assert_eq!(sums(digest(0), &foreign).await["count"], 0);
-}
-
-#[tokio::test]
-async fn an_aggregate_sums_versions_with_their_parents_and_an_agent_all_it_has_had() {
-    let case = Case::new();
-    for (run, millis, given) in [(7, 1, vec![0.1, 0.3]), (8, 2, vec![0.5]), (9, 3, vec![0.9, 0.7])] {
-        for score in &given {
-            case.at(millis * 1_000);
-            let dimensions = BTreeMap::from([("tone".to_owned(), *score / 2.0)]);
-            case.submit(&ann(), None, run, Submission { dimensions, ..scored(*score) }).await.expect("submitted");
-        }
-    }
-    case.call(9, 1, &["submit_self"], submit(9, 0.2, None)).await.expect("submitted");
-    let whole = Visible::whole(Tenant::default_tenant());
-    let newest = case.evaluations.definition(whole.tenant(), "a@2").await.expect("a version");
-    let alone = case.evaluations.aggregate(&whole, &Of::Definition(newest), false).await.expect("sums");
-    assert_eq!(
-        (&alone["count"], &alone["lineage_included"], alone["versions"].as_array().map(Vec::len)),
-        (&json!(3), &json!(false), Some(1))
-    );
-    assert_eq!(
-        alone["score"],
-        json!({ "count": 3, "mean": 0.6, "median": 0.7, "min": 0.2, "max": 0.9, "latest": 0.2, "recent": [0.9, 0.7, 0.2] })
-    );
-    assert_eq!(
-        (&alone["by_emitter_role"]["external"]["count"], &alone["by_emitter_role"]["self"]["mean"]),
-        (&json!(2), &json!(0.2))
-    );
-    assert_eq!(alone["dimensions"]["tone"]["max"], 0.45);
-    let all = case.evaluations.aggregate(&whole, &Of::Definition(newest), true).await.expect("sums");
-    let versions = |sums: &Value| -> Vec<(String, u64)> {
-        let versions = sums["versions"].as_array().expect("versions").iter();
-        versions
-            .map(|it| (it["version"].as_str().unwrap_or_default().to_owned(), it["count"].as_u64().expect("a count")))
-            .collect()
-    };
-    let expected = [("a@2", 3), ("a@1", 1), ("a@0", 2)].map(|(name, count)| (name.to_owned(), count));
-    assert_eq!((&all["count"], &all["lineage_included"], versions(&all)), (&json!(6), &json!(true), expected.to_vec()));
-    assert_eq!((&all["versions"][0]["is_parent"], &all["versions"][2]["is_parent"]), (&json!(false), &json!(true)));
-    let agent = Of::Agent("a".parse().expect("a name"));
-    assert_eq!(versions(&case.evaluations.aggregate(&whole, &agent, false).await.expect("sums")), expected);
-    let unknown = case.evaluations.definition(whole.tenant(), "a@9").await.expect_err("no such version");
-    assert_eq!((unknown.code(), unknown.to_string()), ("unknown_definition", "unknown definition \"a@9\"".to_owned()));
 }
 
 #[tokio::test]
@@ -569,7 +549,8 @@ async fn beyond_its_limit_a_definition_forgets_its_oldest_evaluations_and_says_s
     let next = case.submit(&ann(), None, 7, tagged(0.9, "next")).await.expect("submitted");
     assert_eq!(next["dropped_oldest"], json!(most.div_ceil(10)), "{one} {next}");
     let whole = Visible::whole(Tenant::default_tenant());
-    let sums = case.evaluations.aggregate(&whole, &Of::Definition(digest(0)), false).await.expect("sums");
+    let sums =
+        case.evaluations.aggregate(&whole, &Of::Definition(Meant::Definition(digest(0))), false).await.expect("sums");
     assert_eq!(sums["count"], json!(most - most.div_ceil(10) + 1));
     assert_eq!(case.list(7, all()).await.evaluations.len(), 2, "the run keeps its own");
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Visible,
-    ids::{Digest, RunId},
+    ids::RunId,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    By, EvalId, Evaluations, ListAsked, Listed, Of, Submission,
+    By, EvalId, EvaluationError, Evaluations, ListAsked, Listed, MOST_LISTED, Meant, Of, Submission,
     scope::{EVALUATION_SCOPES, EvaluationScope, GATE},
 };
 use crate::store_tools::StoreTool;
@@ -178,7 +178,7 @@ impl EvaluationTool {
         let run = input.run_id.unwrap_or(context.run.run);
         self.may_read(context, run == context.run.run, || format!("evaluations of run {run}"))?;
         self.0.load_run(&context.run.tenant, run).await?;
-        let listed = self.0.list_for_run(&everything(context), run, &asked(&input)).await?;
+        let listed = self.0.list_for_run(&everything(context), run, &asked(&input)?).await?;
         let mut answer = page(&listed);
         answer["run_id"] = json!(run);
         Ok(answer)
@@ -186,7 +186,7 @@ impl EvaluationTool {
 
     async fn list_for_definition(&self, context: &ToolContext, input: Input) -> Result<Value, ToolError> {
         let definition = self.definition(context, input.def_id.as_deref()).await?;
-        let listed = self.0.list_for_definition(&everything(context), definition, &asked(&input)).await?;
+        let listed = self.0.list_for_definition(&everything(context), &definition, &asked(&input)?).await?;
         let mut answer = page(&listed);
         answer["def_id"] = json!(definition);
         Ok(answer)
@@ -198,10 +198,10 @@ impl EvaluationTool {
     }
 
     /// The definition that a call means, if the agent may read its evaluations.
-    async fn definition(&self, context: &ToolContext, def_id: Option<&str>) -> Result<Digest, ToolError> {
-        let own = self.0.load_run(&context.run.tenant, context.run.run).await?.definition;
+    async fn definition(&self, context: &ToolContext, def_id: Option<&str>) -> Result<Meant, ToolError> {
+        let own = Meant::Definition(self.0.load_run(&context.run.tenant, context.run.run).await?.definition);
         let definition = match def_id {
-            None => own,
+            None => own.clone(),
             Some(def_id) => self.0.definition(&context.run.tenant, def_id).await?,
         };
         self.may_read(context, definition == own, || format!("evaluations of definition {definition}"))?;
@@ -233,14 +233,18 @@ fn allow(context: &ToolContext, scopes: &[EvaluationScope], what: impl FnOnce() 
     )))
 }
 
-fn asked(input: &Input) -> ListAsked {
-    ListAsked {
+fn asked(input: &Input) -> Result<ListAsked, EvaluationError> {
+    let limit = input.limit.unwrap_or(USUAL_LIST);
+    if !(1..=MOST_LISTED).contains(&limit) {
+        return Err(EvaluationError::BadLimit(limit));
+    }
+    Ok(ListAsked {
         tag: input.tag.clone(),
         latest_per_tag: input.latest_per_tag,
         after: input.after.clone(),
-        limit: input.limit.unwrap_or(USUAL_LIST),
+        limit,
         bytes: Some(MOST_BYTES),
-    }
+    })
 }
 
 fn page(listed: &Listed) -> Value {

@@ -40,7 +40,10 @@ pub struct DefinitionReport {
     pub kind: DefinitionKind,
     /// Its name.
     pub name: String,
-    /// Whether it would be accepted.
+    /// `config` when the config has it, which nothing at runtime can change; else `runtime`.
+    #[serde(default)]
+    pub origin: String,
+    /// Whether it would be accepted; true for what the config has.
     pub valid: bool,
     /// Mistakes.
     pub problems: Vec<DefinitionProblem>,
@@ -50,12 +53,12 @@ pub struct DefinitionReport {
     pub findings: Vec<DefinitionFinding>,
     /// What the caller should know.
     pub warnings: Vec<String>,
-    /// Digest of the verified source.
+    /// Digest of the verified source; empty for a skill or volume of the config.
     pub content_sha256: String,
     /// The active version; absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
-    /// `NAME@VERSION` of the active version.
+    /// `NAME@VERSION` of the active version, or `NAME@config`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_def_id: Option<String>,
     /// Digest of the active version.

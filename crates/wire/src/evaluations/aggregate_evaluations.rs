@@ -27,7 +27,7 @@ pub struct AggregateEvaluations {
 /// Statistics of evaluations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluationStats {
-    /// The definition, if it was asked for.
+    /// The definition, if it was asked for: its content hash, or `name@version` when none of its runs was evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub def_id: Option<String>,
     /// The agent, if it was asked for.
@@ -54,11 +54,14 @@ pub struct EvaluationStats {
 /// Statistics of the evaluations of one definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VersionStats {
-    /// Its content hash.
+    /// Its content hash; `name@version` when none of its runs was evaluated.
     pub def_id: String,
-    /// Its name as a version, such as `reviewer@3`.
+    /// Its name as a version, such as `reviewer@3`; `reviewer@config` for a parent from the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The version that it was made from, such as `reviewer@2` or `reviewer@config`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Its agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,

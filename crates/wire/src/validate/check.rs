@@ -106,7 +106,9 @@ impl<'a> Walk<'a> {
             (Kind::Text, Value::String(text)) if kinds.has(Kind::Integer) && text.trim().parse::<i64>().is_ok() => {
                 Some("write the number without quotes".into())
             }
-            (_, Value::String(text)) if kinds.has(Kind::List) => Some(format!("write it as a list: [{}]", clip(text))),
+            (_, Value::String(text)) if kinds.has(Kind::List) => {
+                Some(format!("write it as a list: {}", clip(&as_list(text))))
+            }
             (_, _) if kinds.has(Kind::List) => Some("write it as a list, such as [ ... ]".into()),
             _ => None,
         };
@@ -328,6 +330,14 @@ fn compare(left: &Number, right: &Number) -> Ordering {
         (Some(left), Some(right)) => left.cmp(&right),
         _ => left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal),
     }
+}
+
+/// The list that a text may mean: its parts between commas, without brackets and quotes around them.
+fn as_list(text: &str) -> String {
+    let inner = text.trim().trim_start_matches('[').trim_end_matches(']');
+    let parts = inner.split(',').map(|part| part.trim().trim_matches(['"', '\'']));
+    let quoted: Vec<String> = parts.filter(|part| !part.is_empty()).map(|part| format!("{part:?}")).collect();
+    format!("[{}]", quoted.join(", "))
 }
 
 /// A value in few words.

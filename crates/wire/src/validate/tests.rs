@@ -6,6 +6,7 @@ use serde_json::{Map, json};
 use super::*;
 use crate::{
     batches::SpawnRuns,
+    channels::PublishChannel,
     runs::{CancelRun, GetRun, ListRuns, SpawnRun},
 };
 
@@ -71,7 +72,8 @@ fn hints_say_what_was_probably_meant() {
     assert_eq!(hint(json!({"agent": "a", "allowed_tool": []})), "did you mean allowed_tools?");
     assert_eq!(hint(json!({"agent": "a", "mode": "detatch"})), "did you mean detach?");
     assert_eq!(hint(json!({"agent": "a", "timeout_ms": "5"})), "write the number without quotes");
-    assert_eq!(hint(json!({"agent": "a", "tools": "Read"})), "write it as a list: [Read]");
+    assert_eq!(hint(json!({"agent": "a", "tools": "Read"})), "write it as a list: [\"Read\"]");
+    assert_eq!(hint(json!({"agent": "a", "tools": "[Read, \"Write\"]"})), "write it as a list: [\"Read\", \"Write\"]");
     assert!(hint(json!({"agent": "a", "colour": 1})).starts_with("known keys: agent, agent_id, "));
 }
 
@@ -112,7 +114,21 @@ fn text_is_read_as_the_field_says() {
     assert_eq!(run.read_text("cancel_on_disconnect", "true"), json!(true));
     assert_eq!(run.read_text("allowed_tools", "Read,Write"), json!(["Read", "Write"]));
     assert_eq!(run.read_text("budget", "{\"tokens\":5}"), json!({"tokens": 5}));
+    assert_eq!(run.read_text("allowed_tools", r#"["Read", "Write"]"#), json!(["Read", "Write"]));
     assert_eq!(run.read_text("prompt", "5"), json!("5"));
+}
+
+#[test]
+fn a_field_of_any_type_is_read_as_json_and_else_as_text() {
+    let publish = Validator::of::<PublishChannel>();
+    assert_eq!(publish.read_text("value", r#"{"hop":1}"#), json!({"hop": 1}));
+    assert_eq!(publish.read_text("value", "1"), json!(1));
+    assert_eq!(publish.read_text("value", "\"1\""), json!("1"));
+    assert_eq!(publish.read_text("value", "true"), json!(true));
+    for text in ["done", "{done", "hop 1", ""] {
+        assert_eq!(publish.read_text("value", text), json!(text));
+    }
+    assert_eq!(publish.read_text("channel", "1"), json!("1"));
 }
 
 /// The forms that config files use beside those of requests.

@@ -41,7 +41,7 @@ pub struct Read {
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     max: u32,
     /// Wait for a message, such as 30s; at most 60s
-    #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
+    #[arg(long, value_name = "AGE", value_parser = crate::commands::wait)]
     wait: Option<u64>,
     #[command(flatten)]
     execution: Execution,

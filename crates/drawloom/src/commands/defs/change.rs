@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use drawloom_wire::definitions::{CreateDefinition, ForkDefinition, PromoteDefinition, RetireDefinition};
-use serde_json::{Value, json};
 
 use crate::{
     cli::Look,
     commands::{
         Session,
-        defs::{Kind, reference, told},
+        defs::{Kind, reference, set, told},
     },
     config,
     connect::{self, Execution, Need},
@@ -70,7 +69,8 @@ pub struct Fork {
     name: Option<String>,
     #[command(flatten)]
     kind: Kind,
-    /// Change a field, as KEY=VALUE; the value is JSON or text, and null removes the field
+    /// Change a field, as KEY=VALUE; dots lead into objects (`budget.tokens=500`); the value is JSON, a YAML list such as
+    /// `[Memory, Channel]`, or text; null removes the field
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// File with the fields to change; `-` reads stdin
@@ -93,7 +93,7 @@ impl Fork {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let changes = match &self.changes {
             Some(file) => config::read_value(file)?,
-            None => self.set.iter().map(|text| field(text)).collect::<Result<serde_json::Map<_, _>, _>>()?.into(),
+            None => set::patch(&self.set)?,
         };
         let ask = ForkDefinition {
             kind: self.kind.value(),
@@ -109,18 +109,6 @@ impl Fork {
         told(session, &version);
         Ok(Exit::Done)
     }
-}
-
-/// `KEY=VALUE`; dots in the key lead into objects.
-fn field(text: &str) -> Result<(String, Value), CommandError> {
-    let Some((key, value)) = text.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-        return Err(CommandError::usage("bad_field", format!("invalid field {text:?}"))
-            .with_hint("write KEY=VALUE, such as max_iterations=8"));
-    };
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    let mut parts = key.split('.');
-    let first = parts.next().unwrap_or_default().to_owned();
-    Ok((first, parts.rev().fold(value, |value, part| json!({ part: value }))))
 }
 
 /// Make a version active

@@ -241,6 +241,9 @@ fn show(session: &Session, report: &DefinitionReport) {
         output.line(format!("denied: {}: {} ({})", excess.gate, excess.asked, excess.fix));
     }
     remarks(session, &report.findings, &report.warnings);
+    if report.origin == "config" {
+        return output.line(format!("{} is defined in the config, and valid", report.name));
+    }
     let verdict = if report.valid { "would be accepted" } else { "would be refused" };
     let matches = match (&report.current_def_id, report.matches) {
         (Some(active), true) => format!("; {active}, the active version, has the same content"),

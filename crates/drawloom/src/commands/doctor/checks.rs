@@ -45,6 +45,16 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
     let (loaded, resolved) = config(session, report);
     // The data directory is the project's. `config` above has reported a missing config.
     let project = Project::find_data(&session.globals).ok();
+    let mut defined = Ok(());
+    if let (Some(loaded), Some(resolved)) = (&loaded, &resolved) {
+        // What config agents name may be defined at runtime.
+        let open = resolved.layers.open_findings();
+        if let Some(project) = &project {
+            defined = definitions::load(resolved, project.data.path()).await;
+        }
+        let settled = resolved.findings.iter().filter(|finding| !open.contains(finding));
+        findings(report, loaded, settled.chain(&resolved.layers.open_findings()));
+    }
     if let Some(project) = &project {
         match project.data.lock("doctor") {
             Ok(lock) => {
@@ -56,8 +66,10 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
             Err(data_dir::Error::InUse { server: Some(found), .. }) => served(report, &project.data, &found).await,
             Err(error) => report.fail("data directory", &error.into()),
         }
-        if let Some(resolved) = &resolved {
-            definitions::check(report, resolved, project.data.path()).await;
+        match (&resolved, &defined) {
+            (Some(resolved), Ok(())) => definitions::check(report, resolved),
+            (_, Err(error)) => report.fail("definitions", error),
+            (None, Ok(())) => {}
         }
     }
     let place = project.map(|project| project.data.path().to_owned()).or_else(environment::default_data_dir);
@@ -134,22 +146,26 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
             let files: Vec<String> = loaded.files.iter().map(|file| file.display().to_string()).collect();
             let agents = resolved.catalog.names().count();
             report.ok("config", format!("{}: no mistakes, {agents} agents", files.join(", ")));
-            // Keys of providers have lines of their own.
-            let is_key = |finding: &Finding| finding.at.last().is_some_and(|key| key == "api_key_env");
-            for finding in resolved.findings.iter().filter(|finding| !is_key(finding)) {
-                let position = loaded.position(&finding.at);
-                let (verdict, hint) = match finding.weight {
-                    Weight::Note => (Verdict::Ok, None),
-                    Weight::Warning => (Verdict::Warn, Some(format!("fix {position}: {}", finding.message))),
-                };
-                report.add(verdict, "config", format!("{position}: {}", finding.message), hint);
-            }
             (Some(loaded), Some(resolved))
         }
         Err(error) => {
             report.fail("config", &to_fix(error));
             (Some(loaded), None)
         }
+    }
+}
+
+/// What the reader of the config should know.
+fn findings<'a>(report: &mut Report, loaded: &Loaded, findings: impl Iterator<Item = &'a Finding>) {
+    // Keys of providers have lines of their own.
+    let is_key = |finding: &Finding| finding.at.last().is_some_and(|key| key == "api_key_env");
+    for finding in findings.filter(|finding| !is_key(finding)) {
+        let position = loaded.position(&finding.at);
+        let (verdict, hint) = match finding.weight {
+            Weight::Note => (Verdict::Ok, None),
+            Weight::Warning => (Verdict::Warn, Some(format!("fix {position}: {}", finding.message))),
+        };
+        report.add(verdict, "config", format!("{position}: {}", finding.message), hint);
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Submit {
     #[arg(value_name = "RUN")]
     run: Handle,
     /// Overall score, from 0 to 1
-    #[arg(value_name = "SCORE")]
+    #[arg(value_name = "SCORE", value_parser = number)]
     score: f64,
     /// Add the score of a dimension; repeat for several
     #[arg(long = "dimension", short = 'd', value_name = "NAME=SCORE", value_parser = dimension)]
@@ -82,6 +82,26 @@ impl Submit {
 
 fn dimension(text: &str) -> Result<(String, f64), String> {
     let (name, score) = text.split_once('=').ok_or("expected NAME=SCORE, such as accuracy=0.9")?;
-    let score = score.parse().map_err(|_| format!("{score:?} is not a number from 0 to 1"))?;
-    Ok((name.to_owned(), score))
+    Ok((name.to_owned(), number(score)?))
+}
+
+/// A score; the server checks its range. `nan` and `inf` are numbers for Rust and have no form in JSON.
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("{text:?} is not a number from 0 to 1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_is_a_number() {
+        assert_eq!((number("0.5"), number("1.5")), (Ok(0.5), Ok(1.5)));
+        assert_eq!(dimension("style=0.9"), Ok(("style".to_owned(), 0.9)));
+        for wrong in ["nan", "inf", "-inf", "good", ""] {
+            assert_eq!(number(wrong), Err(format!("{wrong:?} is not a number from 0 to 1")));
+            assert!(dimension(&format!("style={wrong}")).is_err());
+        }
+    }
 }

@@ -43,7 +43,7 @@ impl Operation for ListEvaluations {
             (None, Some(_)) if input.latest_per_tag => return refuse("latest_per_tag requires run_id"),
             (None, Some(def_id)) => {
                 let definition = stored.definition(visible.tenant(), def_id).await.map_err(failure)?;
-                let listed = stored.list_for_definition(&visible, definition, &asked).await.map_err(failure)?;
+                let listed = stored.list_for_definition(&visible, &definition, &asked).await.map_err(failure)?;
                 (listed, json!({ "def_id": definition, "warnings": narrowed(call.caller) }))
             }
             (Some(_), Some(_)) => return refuse("run_id and def_id cannot be combined"),
