@@ -183,11 +183,12 @@ impl Channels {
             let names = |leases: &[Lease]| leases.iter().map(Lease::to_string).collect::<Vec<_>>();
             let Settled { held, lost } = settled;
             if held.is_empty() {
-                let never = lost.iter().find(|lease| !record.has_given(lease));
-                let refused = match (revision, never) {
-                    (None, _) => ChannelError::UnknownGroup { channel: channel.name.clone(), group: group.to_owned() },
-                    (Some(_), Some(lease)) => Refusal::BadLease(lease.to_string()).into(),
-                    (Some(_), None) => ChannelError::LeaseLost(names(&lost)),
+                let refused = match lost.iter().any(|lease| record.has_given(lease)) {
+                    _ if revision.is_none() => {
+                        ChannelError::UnknownGroup { channel: channel.name.clone(), group: group.to_owned() }
+                    }
+                    true => ChannelError::LeaseLost(names(&lost)),
+                    false => Refusal::BadLease(names(&lost).join(", ")).into(),
                 };
                 return self.first_answer(key, by, 0, wall).await?.ok_or(refused);
             }
