@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::{Semaphore, mpsc},
     task::JoinHandle,
 };
@@ -87,6 +87,7 @@ pub(crate) struct Upstream {
     heard: (mpsc::UnboundedSender<Asked>, mpsc::UnboundedReceiver<Asked>),
     serving: Option<JoinHandle<()>>,
     connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    _reserved: TcpSocket,
 }
 
 impl Upstream {
@@ -99,9 +100,13 @@ impl Upstream {
 
     /// A server that is not there yet, at an address that is free.
     pub(crate) async fn absent(play: impl Fn(&Asked) -> Do + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        // Bound and never listening: while the server is away, no other one gets the port.
+        let reserved = TcpSocket::new_v4().expect("a socket");
+        reserved.set_reuseaddr(true).expect("an option");
+        reserved.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         Self {
-            address: listener.local_addr().expect("it is bound"),
+            address: reserved.local_addr().expect("it is bound"),
+            _reserved: reserved,
             play: Arc::new(play),
             asked: Arc::default(),
             heard: mpsc::unbounded_channel(),
