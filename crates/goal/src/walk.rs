@@ -21,12 +21,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    event::{Note, VERSION, without_nulls},
+    event::{BUDGET_LIMITED, Note, VERSION, without_nulls},
     request::{Backend, GoalInput},
     roles::{Prompts, Role},
     state::{End, Failed, Reply, State},
     tools::{ASK, AskInput, RoleMode},
-    workspace::CheckedOut,
+    workspace::{CheckedOut, DISK_LIMIT},
 };
 
 /// Why a walk goes no further.
@@ -117,7 +117,10 @@ impl<'a> Walk<'a> {
     fn must<T: DeserializeOwned>(&mut self, key: &str, tool: &str, input: impl FnOnce() -> Value) -> Flow<T> {
         let end = self.step(key, tool, input)?;
         if end.is_error {
-            return Err(Halt::Stop(RunError::new("workspace_failed", end.text.clone())));
+            return Err(Halt::Stop(match end.text.strip_prefix(DISK_LIMIT) {
+                Some(reason) => RunError::new(BUDGET_LIMITED, reason),
+                None => RunError::new("workspace_failed", end.text.clone()),
+            }));
         }
         serde_json::from_str(&end.text)
             .map_err(|error| Halt::Stop(RunError::new("bug", format!("the result of {key} cannot be read: {error}"))))
@@ -262,7 +265,7 @@ impl<'a> Walk<'a> {
 /// The end of a goal by a guard.
 fn limited(reason: &str) -> Halt {
     Halt::Stop(
-        RunError::new("budget_limited", reason)
+        RunError::new(BUDGET_LIMITED, reason)
             .with_hint("raise the limit, or continue from the goal's branch with another goal"),
     )
 }

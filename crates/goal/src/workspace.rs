@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::{Cleanup, VerifyInput, WorkspaceInput};
 
+/// What the errors of a workspace begin with that are limits of the disk: they stop a goal as its other budgets do.
+pub const DISK_LIMIT: &str = "disk limit: ";
+
 /// The repository of one goal. `goal` is the id of the goal's run.
 #[async_trait]
 pub trait Workspace: Send + Sync {

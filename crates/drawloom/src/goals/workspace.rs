@@ -15,8 +15,8 @@ use drawloom_contract::{
 use drawloom_goal::{
     Cleanup, CommandLine, GoalsConfig, WorkspaceInput,
     workspace::{
-        CheckedOut, Checkout, Checkpoint, Checkpointed, Clean, Cleaned, CommandResult, Diff, Diffed, LeftOut, Merge,
-        Merged, Prepared, Verified, Verify, Workspace,
+        CheckedOut, Checkout, Checkpoint, Checkpointed, Clean, Cleaned, CommandResult, DISK_LIMIT, Diff, Diffed,
+        LeftOut, Merge, Merged, Prepared, Verified, Verify, Workspace,
     },
 };
 use drawloom_process::{Confined, Limits, Network, developer_paths};
@@ -177,7 +177,7 @@ impl Workspace for Repositories {
             at: 0,
         };
         let checkouts = self.checkouts().await?;
-        checkouts.check_disk(goal).await.map_err(|error| told(&error))?;
+        check_disk(checkouts, goal).await?;
         let prepared = checkouts.prepare(goal, &input.directory, &options).await.map_err(|error| told(&error))?;
         Ok(Prepared {
             path: if input.isolate { self.folder(goal) } else { prepared.repository.clone() },
@@ -192,7 +192,7 @@ impl Workspace for Repositories {
     async fn checkout(&self, goal: &str, input: &Checkout) -> Result<CheckedOut, String> {
         let checkouts = self.checkouts().await?;
         let commit = oid(&input.commit)?;
-        checkouts.check_disk(goal).await.map_err(|error| told(&error))?;
+        check_disk(checkouts, goal).await?;
         if input.reset {
             checkouts.reset(goal, &input.name, &commit).await.map_err(|error| told(&error))?;
         }
@@ -303,6 +303,17 @@ impl Workspace for Repositories {
 
     async fn scratch(&self, goal: &str, name: &str) -> Result<PathBuf, String> {
         made(self.folder(goal).join("scratch").join(name)).await
+    }
+}
+
+/// Fails when the goal uses more of the disk than it may, or too little is free.
+async fn check_disk(checkouts: &Checkouts, goal: &str) -> Result<(), String> {
+    match checkouts.check_disk(goal).await {
+        Ok(_) => Ok(()),
+        Err(error @ (checkout::Error::Quota { .. } | checkout::Error::DiskFull { .. })) => {
+            Err(format!("{DISK_LIMIT}{}", told(&error)))
+        }
+        Err(error) => Err(told(&error)),
     }
 }
 

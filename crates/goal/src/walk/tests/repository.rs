@@ -204,6 +204,27 @@ fn a_directory_that_is_no_repository_is_refused_before_anything_is_paid() {
 }
 
 #[test]
+fn a_limit_of_the_disk_stops_the_goal_as_a_budget_does() {
+    let mut repository = Repository { green: 1, ..Repository::default() };
+    let told = run(
+        &goal(),
+        1,
+        |_| 0,
+        |tool, input| match tool {
+            "goal_checkout" if input["checkout"]["read_only"] == false => {
+                Answer::Error("disk limit: goal g uses 2 bytes on the disk; the quota is 1".into())
+            }
+            _ => repository.answer(tool, input),
+        },
+    );
+    let error = told.outcome.error.expect("a guard");
+    assert_eq!(
+        (error.code.as_str(), error.message.as_str()),
+        ("budget_limited", "goal g uses 2 bytes on the disk; the quota is 1")
+    );
+}
+
+#[test]
 fn workers_that_share_the_directory_work_one_after_another() {
     let mut repository = Repository { green: 1, accepted: true, ..Repository::default() };
     let mut input = goal();
