@@ -146,6 +146,7 @@ errors! {
         "not_in_place": "The checkout cannot be changed without isolation; the message says why.", "Leave `--no-isolate` out.";
         "branch_exists": "The branch of the goal exists and belongs to something else.", "Rename or delete it.";
         "other_options": "The goal was prepared before with other options.", "Start another goal.";
+        "missing_answers": "Some questions of a goal were not answered; its token stays valid.", "Answer every question; an empty answer leaves the choice to the team.";
         "ambiguous_goal": "Several goals have an id that begins so.", "Write more of the id.";
         "unknown_goal": "No goal has this id, or it has no checkouts here.", "Check the id: `drawloom goal list`.";
         "unknown_checkout": "The goal has no checkout of this name.", "`drawloom worktree list` lists them.";

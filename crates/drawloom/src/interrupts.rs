@@ -3,7 +3,7 @@
 //! A line that says that a run is cancelled is printed only after that is journaled. The number of signals is kept, so it
 //! does not matter in which moment one comes.
 
-use std::{cell::Cell, pin::pin};
+use std::{cell::Cell, pin::pin, time::Duration};
 
 use drawloom_contract::{ids::RunId, time::Clock as _};
 use tokio::sync::watch;
@@ -26,6 +26,9 @@ pub(crate) struct Interrupts {
     _listener: AbortOnDropHandle<()>,
 }
 
+/// Signals that come within this time are one.
+const TOGETHER: Duration = Duration::from_millis(5);
+
 impl Interrupts {
     /// Counts from now on.
     pub(crate) fn listen() -> Self {
@@ -38,6 +41,14 @@ impl Interrupts {
                     *first = if *count == 0 { number } else { *first };
                     *count += 1;
                 });
+                // `timeout` and terminals can send one stop twice: signals that come together are one.
+                let mut together = pin!(SystemClock.sleep_until(SystemClock.now().after(TOGETHER)));
+                loop {
+                    tokio::select! {
+                        () = &mut together => break,
+                        _ = signals.next() => {}
+                    }
+                }
             }
         });
         Self { count, told: Cell::new(false), _listener: AbortOnDropHandle::new(listener) }

@@ -156,6 +156,18 @@ impl Questions {
                 format!("{} answers were given to {} questions", answers.answers.len(), asked.questions.len());
             return Err(Failure::new(FailureKind::Invalid, "too_many_answers", message));
         }
+        if answers.answers.len() < asked.questions.len() {
+            let missing = &asked.questions[answers.answers.len()..];
+            let message = format!(
+                "{} of {} questions were answered; not answered: {}",
+                answers.answers.len(),
+                asked.questions.len(),
+                missing.join(" / ")
+            );
+            return Err(Failure::new(FailureKind::Invalid, "missing_answers", message).with_hint(
+                "answer every question, in their order (`--answer` for each); an empty answer leaves the choice to the team",
+            ));
+        }
         asked.answers = Some(answers);
         let change = ValueChange {
             key,

@@ -158,7 +158,12 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
         "stopped" | "cancelled" => Style::Notice,
         _ => Style::Bad,
     };
-    output.note(output.beside(style, result.summary.as_deref().unwrap_or(&result.status)));
+    let mut summary = result.summary.clone().unwrap_or_else(|| result.status.clone());
+    if let Some(error) = &result.error {
+        // It comes in the next line.
+        summary = summary.replace(&format!(" · reason: {}", error.message), "");
+    }
+    output.note(output.beside(style, &summary));
     if let Some(error) = &result.error {
         output.note(format!("{} {}", output.beside(Style::Bad, "error:"), error.message));
         if let Some(hint) = &error.hint {

@@ -53,7 +53,7 @@ impl Publish {
             user_id: self.whose.user.clone(),
             agent: self.whose.agent.clone(),
             scope: None,
-            value: self.value()?,
+            value: self.value(session)?,
             ttl: self.ttl,
             deliver_at: None,
             deliver_after_ms: self.after.map(|seconds| seconds.saturating_mul(1_000)),
@@ -78,7 +78,7 @@ impl Publish {
         Ok(Exit::Done)
     }
 
-    fn value(&self) -> Result<Value, CommandError> {
+    fn value(&self, session: &Session) -> Result<Value, CommandError> {
         let mut text = self.value.clone();
         if text == "-" {
             text.clear();
@@ -88,7 +88,17 @@ impl Publish {
         }
         Ok(match self.text {
             true => Value::String(text),
-            false => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+            false => serde_json::from_str(&text).unwrap_or_else(|error| {
+                if text.trim_start().starts_with(['{', '[']) {
+                    warn(
+                        session,
+                        &[format!(
+                            "published as text, because it is not JSON: {error} (--text says so without a warning)"
+                        )],
+                    );
+                }
+                Value::String(text)
+            }),
         })
     }
 }

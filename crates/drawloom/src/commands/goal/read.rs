@@ -186,7 +186,13 @@ impl Tail {
                     match output.format() {
                         Format::Json => output.json_line(event),
                         Format::Human => {
-                            let shown = lines(event);
+                            let mut shown = lines(event);
+                            let text = |name: &str| event.data[name].as_str().map(str::to_owned);
+                            shown.extend(match event.kind.as_str() {
+                                "run_error" => text("error").map(|error| (Style::Bad, format!("error: {error}"))),
+                                "run_finished" => text("summary").map(|summary| (Style::Bold, summary)),
+                                _ => None,
+                            });
                             let at = format!("{:>4} {:<2} {:<18}", event.seq, event.iteration, event.kind);
                             output.line(output.styled(Style::Dim, &at));
                             for (style, text) in shown {

@@ -165,3 +165,16 @@ SAY worker: \u{1b}[2J\u{1b}]0;title\u{7}plain
     let told = project.goal(goal, &["--criteria", "x"]).exits(0);
     assert!(!told.stdout.contains('\u{1b}') && told.stdout.contains("plain"), "{told:#?}");
 }
+
+#[test]
+fn questions_that_are_not_answered_keep_their_token() {
+    let project = Project::new();
+    let goal = format!("{TWO}SAY clarifier: [\"Which colour?\", \"Which size?\"]\n");
+    let asked = project.goal(&goal, &["--ask", "--criteria", "x", "--json"]).exits(3).json();
+    let token = asked["token"].as_str().expect("a token");
+    for answers in [&[][..], &["--answer", "red"]] {
+        let refused = project.run(&[&["goal", "resume", token], answers].concat()).exits(2);
+        assert!(refused.stderr.contains("not answered: ") && refused.stderr.contains("Which size?"), "{refused:#?}");
+    }
+    project.run(&["goal", "resume", token, "--answer", "red", "--answer", ""]).exits(0);
+}
