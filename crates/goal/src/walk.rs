@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    event::{BUDGET_LIMITED, Note, VERSION, without_nulls},
+    event::{Note, VERSION, without_nulls},
     request::{Backend, GoalInput},
     roles::{Prompts, Role},
     state::{End, Failed, Reply, State},
@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
         let end = self.step(key, tool, input)?;
         if end.is_error {
             return Err(Halt::Stop(match end.text.strip_prefix(DISK_LIMIT) {
-                Some(reason) => RunError::new(BUDGET_LIMITED, reason),
+                Some(reason) => RunError::new("budget_limited", reason),
                 None => RunError::new("workspace_failed", end.text.clone()),
             }));
         }
@@ -265,7 +265,7 @@ impl<'a> Walk<'a> {
 /// The end of a goal by a guard.
 fn limited(reason: &str) -> Halt {
     Halt::Stop(
-        RunError::new(BUDGET_LIMITED, reason)
+        RunError::new("budget_limited", reason)
             .with_hint("raise the limit, or continue from the goal's branch with another goal"),
     )
 }
