@@ -5,7 +5,10 @@
 
 use std::{cell::Cell, pin::pin, time::Duration};
 
-use drawloom_contract::{ids::RunId, time::Clock as _};
+use drawloom_contract::{
+    ids::RunId,
+    time::{Clock as _, Instant},
+};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -26,8 +29,8 @@ pub(crate) struct Interrupts {
     _listener: AbortOnDropHandle<()>,
 }
 
-/// Signals that come within this time are one.
-const TOGETHER: Duration = Duration::from_millis(5);
+/// Signals that come within this time are one. No person is so quick.
+const TOGETHER: Duration = Duration::from_millis(2);
 
 impl Interrupts {
     /// Counts from now on.
@@ -35,20 +38,19 @@ impl Interrupts {
         let mut signals = StopSignals::listen();
         let (counter, count) = watch::channel((0, 0));
         let listener = tokio::spawn(async move {
+            let mut last: Option<Instant> = None;
             loop {
                 let number = signals.next().await;
+                let now = SystemClock.now();
+                // `timeout` sends one stop twice, to the process and to its group.
+                if last.is_some_and(|last| now.since(last) < TOGETHER) {
+                    continue;
+                }
+                last = Some(now);
                 counter.send_modify(|(count, first)| {
                     *first = if *count == 0 { number } else { *first };
                     *count += 1;
                 });
-                // `timeout` and terminals can send one stop twice: signals that come together are one.
-                let mut together = pin!(SystemClock.sleep_until(SystemClock.now().after(TOGETHER)));
-                loop {
-                    tokio::select! {
-                        () = &mut together => break,
-                        _ = signals.next() => {}
-                    }
-                }
             }
         });
         Self { count, told: Cell::new(false), _listener: AbortOnDropHandle::new(listener) }
