@@ -49,6 +49,10 @@ fn what_a_worker_of_a_cancelled_goal_left_is_a_ref_and_the_checkout_is_not_touch
     let project = Project::new();
     let before = project.fingerprint();
     let (run, folder) = begun(&project);
+    // The file is there a moment before `sleep` is.
+    while workers(&project) == 0 {
+        std::thread::yield_now();
+    }
     assert_eq!(workers(&project), 1);
     project.home.run(&["goal", "cancel", &run, "--json"]).exits(0);
     let result = project.home.run(&["goal", "result", &run, "--wait", "--json"]).exits(1).json();
