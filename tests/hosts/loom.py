@@ -11,7 +11,7 @@ from pathlib import Path
 from hosts import Connection
 from scripted.server import Scripted
 
-TOKEN = "hosts-token"
+TOKEN = "hosts-token-of-the-tests"
 CONFIG = """\
 providers:
   loom:

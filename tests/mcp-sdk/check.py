@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TOKEN = "mcp-sdk-token"
+TOKEN = "mcp-sdk-token-of-the-tests"
 TOOLS = ["cancel_run", "get_batch", "get_run", "list_agents", "list_runs", "read_artifact", "spawn_run", "spawn_runs"]
 CONFIG = """\
 listen: 127.0.0.1:0

@@ -37,36 +37,50 @@ pub enum PresetName {
 #[serde(default, deny_unknown_fields)]
 pub struct CliConfig {
     /// The CLI that it is. Defaults to the one whose name this entry has. Excludes `command`.
+    #[schemars(extend("x-power" = { "words": "runs the coding CLI {} with its login" }))]
     pub preset: Option<PresetName>,
     /// The program: an absolute path, or a name that `PATH` finds. Defaults to the usual name of the preset.
+    #[schemars(extend("x-power" = { "words": "starts the program {} as a coding CLI", "as": "program" }))]
     pub program: Option<String>,
     /// A command for a CLI without a preset: the program and its arguments. `{prompt_file}`, `{system_file}`, `{directory}` and `{model}`
     /// are replaced; without `{prompt_file}` the prompt is the standard input. Its standard output is the result.
+    #[schemars(extend("x-power" = { "words": "starts the program {} as a coding CLI", "as": "program" }))]
     pub command: Option<Vec<String>>,
     /// More arguments, added to those of every call.
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI the arguments {}", "as": "program" }))]
     pub args: Vec<String>,
     /// Names of further environment variables that are passed to it. Besides them it gets `PATH`, the locale, proxies, toolchains
     /// and the variables of its own login.
     #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI the variable {}", "as": "variable" }))]
     pub env: Vec<String>,
     /// The model for agents that name none; if absent, the CLI chooses.
+    #[schemars(extend("x-harmless" = "chooses among the providers, which are listed"))]
     pub model: Option<String>,
     /// Whether it runs without confinement: it can then read and change whatever drawloom's user can.
+    #[schemars(extend("x-power" = { "words": "runs the coding CLI without a sandbox", "as": "flag" }))]
     pub unconfined: bool,
     /// Absolute paths that it can read, besides the system, toolchains and the home directory without credentials.
+    #[schemars(extend("x-power" = { "words": "lets the coding CLI read {}", "as": "path" }))]
     pub readable_paths: Vec<PathBuf>,
     /// Absolute paths that it can change, besides its directory, a temporary directory and its own state, such as a cache of packages.
+    #[schemars(extend("x-power" = { "words": "lets the coding CLI change {}", "as": "path" }))]
     pub writable_paths: Vec<PathBuf>,
     /// Time limit of one process, in seconds.
     #[schemars(range(min = 1, max = 86400))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub time_limit_seconds: u32,
     /// Maximum cost of one process. It is reserved in the budget before the call, and Claude Code stops there by itself.
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_cost: Option<Amount>,
     /// Arguments for the mode `read_only`, in place of those of the preset.
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI in the mode read_only the arguments {}", "as": "program" }))]
     pub read_only_args: Option<Vec<String>>,
     /// Arguments for the mode `edit`, in place of those of the preset.
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI in the mode edit the arguments {}", "as": "program" }))]
     pub edit_args: Option<Vec<String>>,
     /// Arguments for the mode `skip_permissions`, in place of those of the preset.
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI in the mode skip_permissions the arguments {}", "as": "program" }))]
     pub skip_permissions_args: Option<Vec<String>>,
 }
 

@@ -1,5 +1,6 @@
 //! The config: one struct joined from the sections of all crates, read from files, checked whole.
 
+pub(crate) mod declared;
 mod expand;
 mod load;
 mod pricing;
@@ -31,7 +32,7 @@ use drawloom_substrate::{
 use drawloom_tools::McpServerConfig;
 
 pub(crate) use load::join_with_dotenv;
-pub use load::{Loaded, Mistake, join, made_schema, schema};
+pub use load::{Loaded, Mistake, join, made_powers, made_schema, schema};
 pub use pricing::{ModelPrice, Pricing};
 pub use retention::Retention;
 
@@ -52,6 +53,7 @@ pub struct Config {
     /// Names of environment variables that can be used as `${NAME}` in values of this file. Their values come from the
     /// environment, or from a `.env` file beside this one.
     #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    #[schemars(extend("x-power" = { "words": "reads the variable {}", "as": "variable" }))]
     pub env: Vec<String>,
     /// Default model of agents.
     pub defaults: ModelChoice,
@@ -61,10 +63,12 @@ pub struct Config {
     pub models: BTreeMap<String, ModelChoice>,
     /// Models by tier, in order of preference, for agents that set `tier` instead of a model.
     #[schemars(schema_with = "drawloom_substrate::tiers_schema")]
+    #[schemars(extend("x-harmless" = "chooses among the providers, which are listed"))]
     pub tiers: Tiers,
     /// Model settings for kinds of users, by name. A request selects one with `user_tier`; the default is `default`.
     pub user_tiers: BTreeMap<String, UserTier>,
     /// For agents with a tier: use only these providers, in this order. If empty, all are used, in the order of the tier.
+    #[schemars(extend("x-harmless" = "chooses among the providers, which are listed"))]
     pub provider_priority: Vec<String>,
     /// Prices of models, if not known or different.
     pub pricing: Pricing,
@@ -99,6 +103,7 @@ pub struct Config {
     pub retention: Retention,
     /// Where the server listens: `IP:PORT` or `localhost:PORT`. Without a token only a loopback address is accepted.
     /// Only `drawloom serve` uses it; the background server picks a free port of this machine.
+    #[schemars(extend("x-power" = { "words": "listens on {}, which other machines may reach", "as": "text", "when": "not_loopback" }))]
     pub listen: String,
     /// Access to the server.
     pub auth: AuthConfig,
@@ -147,6 +152,7 @@ impl Default for Config {
 pub struct Redaction {
     /// Names of environment variables whose values are secrets; values under 8 bytes are not masked.
     #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    #[schemars(extend("x-harmless" = "only masks more"))]
     pub values_env: Vec<String>,
 }
 

@@ -286,7 +286,8 @@ errors! {
         "cannot_listen": "The server cannot listen on the address.", "Another program may use the port; pass another one with --listen.";
         "duplicate_operation": "Two operations have the same name.", "Rename the one that was added.";
         "duplicate_route": "Two operations have the same route.", "Change the route of the one that was added.";
-        "empty_token": "The variable of a token is empty.", "Set it to a long random value, or unset it.";
+        "empty_token": "The variable of a token is empty.", "Set it to a random value (`openssl rand -hex 32`), or unset it.";
+        "weak_token": "A token has fewer than 22 characters, or fewer than 8 different ones, so it can be guessed.", "Make one with `openssl rand -hex 32`.";
         "bash_network_without_token": "Commands of agents can reach the network, and the server would accept calls without a token.", "Set DRAWLOOM_TOKEN, or tools.bash.network: none.";
         "no_entropy": "The operating system provides no random bytes.", "Allow the getrandom system call, or make /dev/urandom readable.";
         "no_idempotency_key": "An added operation changes something and has no idempotency key.", "Add the field to its request.";

@@ -10,17 +10,21 @@ use crate::script::Rule;
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
     /// The API of the provider.
+    #[schemars(extend("x-power" = { "words": "sends prompts to {}", "as": "driver" }))]
     pub driver: Driver,
     /// Base URL, if not the driver's default; with or without `/v1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-power" = { "words": "sends prompts to {}", "as": "address" }))]
     pub base_url: Option<String>,
     /// The name of the environment variable with the API key; never the key itself. A server at a `base_url` may need
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-power" = { "words": "sends the key in {} there", "as": "variable" }))]
     pub api_key_env: Option<String>,
     /// Maximum concurrent runs on this provider; no limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_concurrent: Option<u32>,
     /// Driver-specific options.
     #[serde(default)]
@@ -46,16 +50,20 @@ pub enum Driver {
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// `script`: seed for random choices; the same seed gives the same run.
+    #[schemars(extend("x-harmless" = "a script in place of a model"))]
     pub seed: u64,
     /// `script`: the first matching rule applies. Without rules the model repeats its prompt.
+    #[schemars(extend("x-harmless" = "a script in place of a model: the tools that it calls have the gates of its agent"))]
     pub rules: Vec<Rule>,
     /// All but `script`: timeout until a response starts, in milliseconds; default 60,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub header_timeout_ms: Option<u64>,
     /// All but `script`: timeout without data in a response stream, in milliseconds; default 90,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub idle_timeout_ms: Option<u64>,
     /// All but `script`: capabilities of the provider's models, to override what their names imply.
     #[serde(skip_serializing_if = "Capabilities::is_empty")]
@@ -68,19 +76,24 @@ pub struct Options {
 pub struct Capabilities {
     /// Whether they support reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "what requests to the model contain"))]
     pub supports_thinking: Option<bool>,
     /// Whether they support images.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "what requests to the model contain"))]
     pub supports_vision: Option<bool>,
     /// Whether the provider has a prompt cache.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "what requests to the model contain"))]
     pub native_prompt_cache: Option<bool>,
     /// Whether they support several tool calls in one turn.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "what requests to the model contain"))]
     pub parallel_tool_calls: Option<bool>,
     /// Context window, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
+    #[schemars(extend("x-harmless" = "what requests to the model contain"))]
     pub max_context_tokens: Option<u64>,
 }
 

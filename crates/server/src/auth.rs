@@ -4,7 +4,7 @@ mod identity;
 mod instance;
 mod origin;
 
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use axum::http::{HeaderMap, header};
 use drawloom_contract::{
@@ -37,6 +37,29 @@ pub fn see_only_their_own<'a>(
     narrow.map(|(name, _)| name.as_str()).collect()
 }
 
+/// Minimum number of characters of a token: 128 random bits in base64.
+const TOKEN_LENGTH: usize = 22;
+
+/// Minimum number of different characters of a token: an ordinary word or setting has fewer.
+const TOKEN_DIFFERENT: usize = 8;
+
+/// A command that prints a token.
+pub const MAKE_TOKEN: &str = "openssl rand -hex 32";
+
+/// Refuses a token that can be guessed, from whatever variable it comes.
+pub fn check_token(whose: &str, token: &str) -> Result<(), AuthError> {
+    let whose = || whose.to_owned();
+    let length = token.chars().count();
+    let different = token.chars().collect::<BTreeSet<_>>().len();
+    match length {
+        0 => Err(AuthError::EmptyToken { whose: whose() }),
+        _ if length < TOKEN_LENGTH || different < TOKEN_DIFFERENT => {
+            Err(AuthError::WeakToken { whose: whose(), length, different })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Why the server may not start like this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
@@ -51,6 +74,19 @@ pub enum AuthError {
     EmptyToken {
         /// Whose.
         whose: String,
+    },
+    /// A token that can be guessed.
+    #[error(
+        "the token of {whose} is too weak: {length} characters, {different} of them different; a token needs at least \
+         {TOKEN_LENGTH} characters, {TOKEN_DIFFERENT} of them different"
+    )]
+    WeakToken {
+        /// Whose.
+        whose: String,
+        /// How many characters it has.
+        length: usize,
+        /// How many different ones.
+        different: usize,
     },
     /// One token for two.
     #[error("{first} and {second} have the same token")]
@@ -71,6 +107,7 @@ impl Explain for AuthError {
         match self {
             Self::OpenToTheNetwork { .. } => "open_to_the_network",
             Self::EmptyToken { .. } => "empty_token",
+            Self::WeakToken { .. } => "weak_token",
             Self::SameToken { .. } => "same_token",
         }
     }
@@ -80,7 +117,10 @@ impl Explain for AuthError {
             Self::OpenToTheNetwork { .. } => {
                 "set DRAWLOOM_TOKEN (or auth.token_env, or principals), or listen on 127.0.0.1".into()
             }
-            Self::EmptyToken { .. } => "set its environment variable to a long random string, or unset it".into(),
+            Self::EmptyToken { .. } => {
+                format!("set its environment variable to a random text ({MAKE_TOKEN}), or unset it")
+            }
+            Self::WeakToken { .. } => format!("make one with: {MAKE_TOKEN}"),
             Self::SameToken { .. } => "use a different token for each".into(),
         })
     }
@@ -125,9 +165,7 @@ impl Auth {
             (format!("principal {}", principal.name), principal.token, caller)
         });
         for (whose, token, caller) in shared.chain(principals) {
-            if token.is_empty() {
-                return Err(AuthError::EmptyToken { whose });
-            }
+            check_token(&whose, &token)?;
             let digest = Digest::of(token.as_bytes());
             if let Some((first, _)) = named.iter().find(|(_, known)| *known == digest) {
                 return Err(AuthError::SameToken { first: first.clone(), second: whose });
@@ -190,6 +228,8 @@ impl Auth {
 mod tests {
     use super::*;
 
+    const STRONG: &str = "0123456789abcdef0123456789abcdef";
+
     fn principal(name: &str, token: &str) -> PrincipalToken {
         let config = PrincipalConfig {
             tenant: "acme".parse().expect("a tenant"),
@@ -210,31 +250,44 @@ mod tests {
         assert_eq!(refused, Some(AuthError::OpenToTheNetwork { listen: address("0.0.0.0:1") }));
         assert!(Auth::new(address("127.0.0.1:1"), &[], Vec::new()).is_ok_and(|auth| auth.is_open()));
         assert!(Auth::new(address("[::1]:1"), &[], Vec::new()).is_ok());
-        assert!(Auth::new(address("0.0.0.0:1"), &[("one", "t")], Vec::new()).is_ok_and(|auth| !auth.is_open()));
-        assert!(Auth::new(address("0.0.0.0:1"), &[], vec![principal("p", "t")]).is_ok_and(|auth| !auth.is_open()));
+        assert!(Auth::new(address("0.0.0.0:1"), &[("one", STRONG)], Vec::new()).is_ok_and(|auth| !auth.is_open()));
+        assert!(Auth::new(address("0.0.0.0:1"), &[], vec![principal("p", STRONG)]).is_ok_and(|auth| !auth.is_open()));
     }
 
     #[test]
     fn an_empty_token_and_a_token_of_two_are_refused() {
         let local = address("127.0.0.1:1");
         assert!(matches!(Auth::new(local, &[("one", "")], Vec::new()), Err(AuthError::EmptyToken { .. })));
-        let two = vec![principal("a", "same"), principal("b", "same")];
+        let two = vec![principal("a", STRONG), principal("b", STRONG)];
         assert!(matches!(Auth::new(local, &[], two), Err(AuthError::SameToken { .. })));
     }
 
     #[test]
+    fn a_token_that_can_be_guessed_is_refused() {
+        let local = address("127.0.0.1:1");
+        for (token, length, different) in [("C.UTF-8", 7, 7), (&"ab".repeat(40), 80, 2), (&STRONG[..21], 21, 16)] {
+            let weak = |whose: &str| Some(AuthError::WeakToken { whose: whose.into(), length, different });
+            assert_eq!(Auth::new(local, &[("one", token)], Vec::new()).err(), weak("one"), "{token}");
+            assert_eq!(Auth::new(local, &[], vec![principal("p", token)]).err(), weak("principal p"), "{token}");
+        }
+        let weak = AuthError::WeakToken { whose: "one".into(), length: 7, different: 7 };
+        assert_eq!(weak.hint().as_deref(), Some("make one with: openssl rand -hex 32"));
+        assert!(!weak.to_string().contains("C.UTF-8"));
+    }
+
+    #[test]
     fn a_token_says_who_calls() {
-        let auth =
-            Auth::new(address("127.0.0.1:1"), &[("one", "shared"), ("two", "other")], vec![principal("p", "own")])
-                .expect("it is fine");
+        let [shared, other, own] = ["shared", "other", "own"].map(|name| format!("{name}-{STRONG}"));
+        let tokens = [("one", shared.as_str()), ("two", other.as_str())];
+        let auth = Auth::new(address("127.0.0.1:1"), &tokens, vec![principal("p", &own)]).expect("it is fine");
         let ask = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
             auth.identify(&headers)
         };
-        assert_eq!(ask("Bearer shared").map(|caller| caller.proof), Ok(Proof::SharedToken));
-        assert_eq!(ask("Bearer other").map(|caller| caller.proof), Ok(Proof::SharedToken));
-        assert_eq!(ask("bearer own").map(|caller| caller.tenant.to_string()), Ok("acme".into()));
+        assert_eq!(ask(&format!("Bearer {shared}")).map(|caller| caller.proof), Ok(Proof::SharedToken));
+        assert_eq!(ask(&format!("Bearer {other}")).map(|caller| caller.proof), Ok(Proof::SharedToken));
+        assert_eq!(ask(&format!("bearer {own}")).map(|caller| caller.tenant.to_string()), Ok("acme".into()));
         for (value, code) in
             [("Bearer nope", "unknown_token"), ("Basic own", "bad_authorization"), ("own", "bad_authorization")]
         {

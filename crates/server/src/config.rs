@@ -20,6 +20,7 @@ pub struct AuthConfig {
     /// Name of the environment variable with the shared token. It grants full access to tenant `default`, for
     /// any user.
     #[schemars(length(min = 1))]
+    #[schemars(extend("x-power" = { "words": "takes the server's token from {}", "as": "variable", "when": "not_default" }))]
     pub token_env: String,
 }
 
@@ -35,13 +36,17 @@ impl Default for AuthConfig {
 pub struct PrincipalConfig {
     /// The caller's tenant.
     #[serde(default = "Tenant::default_tenant")]
+    #[schemars(extend("x-power" = { "words": "the principal acts in the tenant {}" }))]
     pub tenant: Tenant,
     /// The caller's user: the `user_id` of their runs.
+    #[schemars(extend("x-power" = { "words": "the principal acts as the user {}" }))]
     pub subject: UserId,
     /// The caller's scopes; `[]` means none.
+    #[schemars(extend("x-power" = { "words": "the principal has the scope {}" }))]
     pub scopes: Vec<Scope>,
     /// Name of the environment variable with the caller's token.
     #[schemars(length(min = 1))]
+    #[schemars(extend("x-power" = { "words": "lets callers with the token in {} use this server", "as": "variable" }))]
     pub token_env: String,
 }
 
@@ -51,11 +56,14 @@ pub struct PrincipalConfig {
 pub struct PromptConfig {
     /// Description shown to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "text for people and models"))]
     pub description: Option<String>,
     /// Description of its arguments, shown to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "text for people and models"))]
     pub argument_hint: Option<String>,
     /// The text. `$ARGUMENTS` is replaced by all arguments, `$1` to `$9` by single words.
     #[schemars(length(min = 1))]
+    #[schemars(extend("x-harmless" = "text for people and models"))]
     pub text: String,
 }

@@ -47,6 +47,7 @@ const MOST_DEPTH: usize = 4;
 pub struct SkillsConfig {
     /// Directories, relative to the config file. Every folder below them that has a `SKILL.md` is a skill.
     #[schemars(inner(length(min = 1)))]
+    #[schemars(extend("x-power" = { "words": "takes skills from {}", "as": "path" }))]
     pub directories: Vec<PathBuf>,
 }
 

@@ -66,20 +66,26 @@ pub fn tiers_schema(generator: &mut SchemaGenerator) -> Schema {
 #[serde(default, deny_unknown_fields)]
 pub struct UserTier {
     /// Use only these providers, in this order; defaults to the top-level list.
+    #[schemars(extend("x-harmless" = "chooses among the providers, which are listed"))]
     pub provider_priority: Option<Vec<String>>,
     /// Candidates by tier, instead of the top-level ones.
     #[schemars(schema_with = "tiers_schema")]
+    #[schemars(extend("x-harmless" = "chooses among the providers, which are listed"))]
     pub tiers: Tiers,
     /// Whether a run falls back to another candidate when one fails, is overloaded or rate limited.
+    #[schemars(extend("x-harmless" = "chooses among the providers, which are listed"))]
     pub fallback_on_error: bool,
     /// Maximum model changes per run.
     #[schemars(range(max = 20))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_fallback_attempts: u32,
     /// Maximum retries of a model call after a transient error; defaults to the agent's setting.
     #[schemars(range(max = 20))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub retry_attempts: Option<u32>,
     /// Cooldown of a failed provider, in milliseconds, unless the provider sends its own.
     #[schemars(range(min = 1_000, max = 600_000))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub rate_limit_cooldown_ms: u64,
 }
 

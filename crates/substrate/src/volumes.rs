@@ -43,12 +43,15 @@ pub enum VolumeMode {
 pub struct VolumeConfig {
     /// The directory, relative to the config file; it must exist.
     #[schemars(length(min = 1))]
+    #[schemars(extend("x-power" = { "words": "lets agents use files in {}", "as": "path", "when": "outside_or_rw" }))]
     pub path: String,
     /// `rw` (read-write) or `ro` (read-only, the default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-power" = { "words": "lets agents change files in the volume", "as": "flag", "when": "rw" }))]
     pub mode: Option<VolumeMode>,
     /// Whether agents without `volumes` use it; at most one volume can be the default.
     #[serde(default)]
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub default: bool,
 }
 

@@ -50,27 +50,37 @@ fn problem(path: &Path) -> Option<String> {
 #[serde(default, deny_unknown_fields)]
 pub struct BashConfig {
     /// Whether agents can run commands.
+    #[schemars(extend("x-power" = { "words": "lets agents run commands (Bash)", "as": "flag" }))]
     pub enabled: bool,
     /// Names of environment variables passed to commands, besides `PATH` and `LANG`. Others are not passed.
+    #[schemars(extend("x-power" = { "words": "gives commands the variable {}", "as": "variable" }))]
     pub env: Vec<String>,
     /// Maximum timeout of a call, in seconds.
     #[schemars(range(min = 1, max = 3600))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_timeout_seconds: u32,
     /// Absolute paths of directories or files that commands can read and execute, besides the volume and the system's own.
+    #[schemars(extend("x-power" = { "words": "lets commands read {}", "as": "path" }))]
     pub readable_paths: Vec<PathBuf>,
     /// Absolute paths of directories or files that commands can change, besides the volume and a temporary directory.
+    #[schemars(extend("x-power" = { "words": "lets commands change {}", "as": "path" }))]
     pub writable_paths: Vec<PathBuf>,
     /// Network access of commands: `none`, or `host` for the machine's network. `host` applies only to agents whose `hosts` is
     /// `["*"]`, because names cannot be checked in a command.
+    #[schemars(extend("x-power" = { "words": "lets commands of agents with hosts \"*\" reach this machine's network", "as": "flag", "when": "not_default" }))]
     pub network: BashNetwork,
     /// Maximum memory of a command and its processes, in bytes; defaults to three quarters of the machine's memory.
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_memory_bytes: Option<u64>,
     /// Maximum size of a file that a command writes, in bytes; no limit by default.
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_file_bytes: Option<u64>,
     /// Maximum bytes that a command and its processes write to disk.
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_disk_bytes: u64,
     /// Maximum concurrent processes and threads of a command.
     #[schemars(range(min = 1))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_processes: u64,
 }
 
@@ -107,10 +117,13 @@ impl Default for BashConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
     /// Allowed hosts: exact names, `*.suffix`, or `*` for all. If empty, the tools are disabled.
+    #[schemars(extend("x-power" = { "words": "sends requests of agents to {}" }))]
     pub hosts: Vec<String>,
     /// Hosts of `hosts` that can have private addresses, as `name` or `name:port`. All others must be public.
+    #[schemars(extend("x-power" = { "words": "sends requests of agents to {} at private addresses too" }))]
     pub private_hosts: Vec<String>,
     /// Allowed ports; a host in `private_hosts` can set its own.
+    #[schemars(extend("x-power" = { "words": "sends requests of agents to the port {}", "as": "text", "when": "not_default" }))]
     pub ports: Vec<u16>,
 }
 

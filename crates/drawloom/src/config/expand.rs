@@ -37,6 +37,17 @@ pub(crate) fn listed(root: &Node) -> BTreeSet<String> {
         .collect()
 }
 
+/// The names in a text with `${NAME}`, as it was written.
+pub(crate) fn names(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    // What fills it in is not used; a text with a fault is refused elsewhere.
+    let _ = replace(text, &mut |name| {
+        names.push(name.to_owned());
+        Ok(String::new())
+    });
+    names
+}
+
 /// Adds every text with `${` in it, by its position.
 pub(crate) fn written(node: &Node, found: &mut BTreeMap<Position, String>) {
     match &node.tree {
@@ -79,7 +90,27 @@ fn walk(
     }
 }
 
-fn fill(text: &str, listed: &BTreeSet<String>, lookup: Lookup<'_>) -> Result<String, (String, String)> {
+type Refusal = (String, String);
+
+fn fill(text: &str, listed: &BTreeSet<String>, lookup: Lookup<'_>) -> Result<String, Refusal> {
+    replace(text, &mut |name| {
+        if !listed.contains(name) {
+            return Err((
+                format!("${{{name}}} is not listed under `env`, so it is not expanded"),
+                format!("add {name:?} to the list `env` of this file, or write \"$${{{name}}}\" for the literal text"),
+            ));
+        }
+        lookup(name).ok_or_else(|| {
+            (
+                format!("${{{name}}} is not set"),
+                format!("set {name} in the environment or in a .env file beside the config"),
+            )
+        })
+    })
+}
+
+/// A text with each `${NAME}` replaced by what `value` says.
+fn replace(text: &str, value: &mut dyn FnMut(&str) -> Result<String, Refusal>) -> Result<String, Refusal> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("${") {
@@ -94,22 +125,7 @@ fn fill(text: &str, listed: &BTreeSet<String>, lookup: Lookup<'_>) -> Result<Str
         let Some(end) = after.find('}') else {
             return Err(("\"${\" has no closing \"}\"".into(), "write \"$${\" for a literal \"${\"".into()));
         };
-        let name = &after[..end];
-        if !listed.contains(name) {
-            return Err((
-                format!("${{{name}}} is not listed under `env`, so it is not expanded"),
-                format!("add {name:?} to the list `env` of this file, or write \"$${{{name}}}\" for the literal text"),
-            ));
-        }
-        match lookup(name) {
-            Some(value) => filled.push_str(&value),
-            None => {
-                return Err((
-                    format!("${{{name}}} is not set"),
-                    format!("set {name} in the environment or in a .env file beside the config"),
-                ));
-            }
-        }
+        filled.push_str(&value(&after[..end])?);
         rest = &after[end + 1..];
     }
     filled.push_str(rest);

@@ -15,7 +15,7 @@ use drawloom_substrate::Problem;
 use drawloom_wire::validate::{self, Step, Validator};
 
 use super::{
-    Config,
+    Config, declared,
     expand::{self, Lookup},
     removed::{self, Removed},
     tree::{Node, Position, Tree},
@@ -111,6 +111,23 @@ impl Loaded {
     /// The text at a position as it was written, when `${NAME}` was filled in.
     pub(crate) fn as_written(&self, at: Position) -> Option<&str> {
         self.expanded.get(&at).map(String::as_str)
+    }
+
+    /// The variables whose values `${NAME}` put into the value at `path`.
+    pub(crate) fn filled_in(&self, path: &[String]) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let node = path.iter().try_fold(&self.places.root, |node, step| node.child(step));
+        node.inspect(|node| self.collect_filled_in(node, &mut names));
+        names
+    }
+
+    fn collect_filled_in(&self, node: &Node, names: &mut BTreeSet<String>) {
+        names.extend(self.as_written(node.at).into_iter().flat_map(expand::names));
+        match &node.tree {
+            Tree::List(items) => items.iter().for_each(|item| self.collect_filled_in(item, names)),
+            Tree::Map(entries) => entries.values().for_each(|entry| self.collect_filled_in(&entry.node, names)),
+            Tree::Text(_) | Tree::Null | Tree::Bool(_) | Tree::Number(_) => {}
+        }
     }
 
     /// The position of what is at `path`, as `file:line:col`.
@@ -402,7 +419,12 @@ pub fn schema() -> Value {
 
 /// The JSON Schema of the config, made from its types: what `schema.json` must be.
 pub fn made_schema() -> Value {
-    schemars::SchemaGenerator::default().into_root_schema_for::<Config>().to_value()
+    declared::made().0
+}
+
+/// The keys of the config that are powers, made from its types: what `powers.json` must be.
+pub fn made_powers() -> Value {
+    serde_json::to_value(declared::made().1.powers).expect("powers are plain data")
 }
 
 /// A JSON or YAML file as a value, without any rule about what is in it; `-` reads stdin.

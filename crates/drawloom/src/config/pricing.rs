@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Pricing {
     /// The currency of all amounts: it is shown, and nothing is converted.
+    #[schemars(extend("x-harmless" = "text for people and models"))]
     pub currency: String,
     /// Prices by `provider/model`; they override the known ones.
     pub models: BTreeMap<String, ModelPrice>,
@@ -31,14 +32,18 @@ impl Default for Pricing {
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
     /// Tokens read, not from a cache.
+    #[schemars(extend("x-harmless" = "only counts cost"))]
     pub input: Amount,
     /// Tokens written.
+    #[schemars(extend("x-harmless" = "only counts cost"))]
     pub output: Amount,
     /// Tokens written to the provider's cache; defaults to `input`.
     #[serde(default)]
+    #[schemars(extend("x-harmless" = "only counts cost"))]
     pub cache_write: Option<Amount>,
     /// Tokens read from the provider's cache; defaults to `input`.
     #[serde(default)]
+    #[schemars(extend("x-harmless" = "only counts cost"))]
     pub cache_read: Option<Amount>,
 }
 

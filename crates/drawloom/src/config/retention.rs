@@ -12,6 +12,7 @@ pub struct Retention {
     /// Delete top-level runs and their child runs this many days after they ended; 0 keeps them. Unfinished runs are always
     /// kept.
     #[schemars(range(max = 36_500))]
+    #[schemars(extend("x-harmless" = "deletes only finished runs of this project"))]
     pub max_age_days: u32,
 }
 

@@ -32,6 +32,7 @@ const MOST_LINES: usize = 40;
 #[serde(deny_unknown_fields)]
 pub struct SourceConfig {
     /// A folder of Claude Code, such as `.claude`, or of a plugin; relative to the config file.
+    #[schemars(extend("x-power" = { "words": "takes agents, skills and prompts from {}", "as": "path" }))]
     pub claude: PathBuf,
     /// What its agents can use at most.
     #[serde(default)]
@@ -43,18 +44,25 @@ pub struct SourceConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct Grant {
     /// Tools: exact names or `prefix*`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub tools: Vec<String>,
     /// Volumes.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub volumes: Vec<String>,
     /// Agents that they may spawn: exact names or `prefix*`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub agents: Vec<String>,
     /// Hosts that they may reach: exact names, `*.suffix`, or `*`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub hosts: Vec<String>,
     /// Scopes of memory, for those that have the tool `Memory`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub memory_scopes: Vec<MemoryScope>,
     /// What they may do with evaluations, for those that have the tool `Evaluation`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub evaluation_scopes: Vec<EvaluationScope>,
     /// MCP servers of the folder that are used; all others stay off.
+    #[schemars(extend("x-harmless" = "the servers that it turns on are listed under mcp_servers"))]
     pub mcp_servers: Vec<String>,
 }
 

@@ -1,58 +1,65 @@
 //! What a config can do on this machine, as a list of lines that people read before they trust it.
 //!
-//! A line changes when the power changes and only then: paths are real paths, and the list is sorted. Every text of the config
-//! is quoted when it holds anything unusual, so that no line can hide or imitate another one.
+//! The list is made by walking the config along the keys that say that they are a power (`config/declared.rs`), so a key cannot be
+//! left out. A line has the value as it is used: paths are real paths, `${NAME}` is filled in, and the line says where each value
+//! came from. Secrets stand as digests. Every text of the config is quoted when it holds anything unusual, so that no line can hide
+//! or imitate another one.
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
-use drawloom_clis::EXECUTOR;
 use drawloom_contract::{definition::matches, ids::Digest};
-use drawloom_models::{ProviderConfig, usual_address};
-use drawloom_substrate::{AgentConfig, VolumeMode, definitions::Grant};
-use drawloom_tools::{BashNetwork, McpServerConfig};
+use drawloom_models::{Driver, usual_address};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use crate::{
-    config::{Config, Loaded, listen_address},
+    config::{
+        Loaded,
+        declared::{self, Found, Power, Shown, When},
+        listen_address,
+    },
+    dotenv::Origin,
     environment,
 };
 
 /// Shorter values are not replaced by their names: they would replace parts of ordinary words.
 const SHORTEST_SECRET: usize = 8;
 
+/// How many digits of a digest a line shows.
+const DIGEST_DIGITS: usize = 16;
+
 /// Everything that a config can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Powers(BTreeSet<String>);
+pub(crate) struct Powers(Vec<String>);
 
 impl Powers {
     /// The powers of a config.
     pub(crate) fn of(loaded: &Loaded) -> Self {
-        let config = &loaded.config;
+        let config = serde_json::to_value(&loaded.config).expect("a config is plain data");
         let words = Words::of(loaded);
         let mut lines = BTreeSet::new();
-        lines.extend(loaded.env_names.iter().map(|name| format!("reads the variable {} (env)", words.text(name))));
-        lines.extend(loaded.dotenv.names().map(|name| format!("takes the variable {} from .env", words.text(name))));
-        lines.extend(config.providers.iter().filter_map(|(name, provider)| words.provider(name, provider)));
-        for (name, server) in &config.mcp_servers {
-            lines.extend(words.program(name, server));
-            lines.extend(words.outside(name, server));
+        for power in declared::powers() {
+            for found in declared::find(&config, &power.key) {
+                let texts = words.values(&config, power, &found).into_iter();
+                let origin = words.origin(&found.path);
+                let key = words.key(&found.path);
+                // Sorted by the key, so that what belongs together stands together.
+                lines.extend(
+                    texts.map(|text| (key.clone(), format!("{} ({key}){origin}", power.words.replace("{}", &text)))),
+                );
+            }
         }
-        lines.extend(words.volumes(config));
-        lines.extend(words.definitions(config));
-        lines.extend(words.prompts(config));
-        lines.extend(words.folders(config));
-        lines.extend(words.commands(config));
-        lines.extend(words.requests(config));
-        lines.extend(words.clis(config));
-        if !listen_address(&config.listen).is_some_and(|address| address.ip().is_loopback()) {
-            lines.insert(format!("listens on {}, which other machines may reach (listen)", words.text(&config.listen)));
-        }
-        Self(lines)
+        lines.extend(loaded.dotenv.names().map(|name| {
+            let line = format!("takes the variable {} from .env, {}", words.text(name), words.digest(name));
+            (".env".to_owned(), line)
+        }));
+        Self(lines.into_iter().map(|(_, line)| line).collect())
     }
 
-    /// One line for each, sorted.
+    /// One line for each, sorted by key.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
@@ -63,26 +70,27 @@ impl Powers {
 
     /// Names the whole list.
     pub(crate) fn digest(&self) -> Digest {
-        Digest::of(self.lines().collect::<Vec<_>>().join("\n").as_bytes())
+        Digest::of(self.0.join("\n").as_bytes())
     }
 }
 
 /// Writes the lines.
-struct Words {
+struct Words<'a> {
+    loaded: &'a Loaded,
     /// The real folder of the first config file.
     folder: PathBuf,
     /// Values that `${NAME}` put into the config and that are secrets, with their names; longest first.
     secrets: Vec<(String, String)>,
 }
 
-impl Words {
-    fn of(loaded: &Loaded) -> Self {
+impl<'a> Words<'a> {
+    fn of(loaded: &'a Loaded) -> Self {
         let folder = super::name(&loaded.files).parent().map(Path::to_owned);
-        let named = loaded.env_names.iter().filter(|name| environment::sounds_secret(name));
         let value = |name: &String| Some((loaded.variable(name)?, format!("${{{name}}}")));
-        let mut secrets: Vec<_> = named.filter_map(value).filter(|(value, _)| value.len() >= SHORTEST_SECRET).collect();
+        let named = loaded.env_names.iter().filter_map(value);
+        let mut secrets: Vec<_> = named.filter(|(value, name)| is_secret(name, value)).collect();
         secrets.sort_by(|left, right| right.0.len().cmp(&left.0.len()).then(left.cmp(right)));
-        Self { folder: folder.unwrap_or_default(), secrets }
+        Self { loaded, folder: folder.unwrap_or_default(), secrets }
     }
 
     /// A text of the config: as it is when it is plain, else quoted. Secrets that `${NAME}` stands for are named, not shown.
@@ -95,185 +103,123 @@ impl Words {
         }
     }
 
-    fn path(&self, path: &Path) -> String {
-        self.text(&real(path).to_string_lossy())
+    /// The real path of one in the config; a relative one begins at the config's folder.
+    fn real(&self, path: &str) -> PathBuf {
+        real(&self.folder.join(path))
     }
 
-    fn provider(&self, name: &str, provider: &ProviderConfig) -> Option<String> {
-        let address = self.text(provider.base_url.as_deref().or(usual_address(provider.driver))?);
-        let name = self.text(name);
-        Some(match &provider.api_key_env {
-            Some(key) => format!("sends prompts and the key in {} to {address} (providers.{name})", self.text(key)),
-            None => format!("sends prompts to {address}, without a key (providers.{name})"),
-        })
+    fn path(&self, path: &str) -> String {
+        self.text(&self.real(path).to_string_lossy())
     }
 
-    /// A server that is a program.
-    fn program(&self, name: &str, server: &McpServerConfig) -> Option<String> {
-        server.command.first()?;
-        let command: Vec<String> = server.command.iter().map(|word| self.text(word)).collect();
-        let folder = server.cwd.as_ref().map(|cwd| format!(", in {}", self.path(cwd))).unwrap_or_default();
-        let given = server.env.iter().map(|(child, variable)| match child == variable {
-            true => self.text(child),
-            false => format!("{} from {}", self.text(child), self.text(variable)),
-        });
-        let given = given.collect::<Vec<_>>().join(", ");
-        let given = if given.is_empty() { given } else { format!(", with the variables {given}") };
-        Some(format!("starts the program `{}`{folder}{given} (mcp_servers.{})", command.join(" "), self.text(name)))
+    /// `mcp_servers.files.command`.
+    fn key(&self, path: &[String]) -> String {
+        path.iter().map(|step| self.text(step)).collect::<Vec<_>>().join(".")
     }
 
-    /// A server that is elsewhere.
-    fn outside(&self, name: &str, server: &McpServerConfig) -> Option<String> {
-        let address = self.text(server.url.as_deref()?);
-        let headers = server.headers_env.iter().map(|(header, variable)| {
-            format!("the header {} from the variable {}", self.text(header), self.text(variable))
-        });
-        let bearer = server.bearer_env.iter().map(|variable| format!("the token in {}", self.text(variable)));
-        let sent = bearer.chain(headers).collect::<Vec<_>>().join(" and ");
-        let sent = if sent.is_empty() { String::new() } else { format!(" and sends it {sent}") };
-        Some(format!("calls {address}{sent} (mcp_servers.{})", self.text(name)))
-    }
-
-    /// Volumes that agents may change, and those outside the config's folder: what agents read goes to the providers.
-    fn volumes(&self, config: &Config) -> impl Iterator<Item = String> {
-        config.volumes.iter().filter_map(|(name, volume)| {
-            let path = Path::new(&volume.path);
-            let what = match volume.mode {
-                Some(VolumeMode::Rw) => "changes",
-                Some(VolumeMode::Ro) | None if real(path).starts_with(&self.folder) => return None,
-                Some(VolumeMode::Ro) | None => "reads",
-            };
-            Some(format!("{what} files in {} (volumes.{})", self.path(path), self.text(name)))
-        })
-    }
-
-    /// What agents that are defined at runtime may use beside the server's own store.
-    fn definitions(&self, config: &Config) -> Vec<String> {
-        let (usual, granted) = (Grant::default(), &config.definitions.grant);
-        let list = |names: &[String]| names.iter().map(|name| self.text(name)).collect::<Vec<_>>().join(", ");
-        let mut lines = Vec::new();
-        let tools: Vec<String> = granted.tools.iter().filter(|tool| !usual.tools.contains(tool)).cloned().collect();
-        let grants =
-            [("tools", &tools), ("volumes", &granted.volumes), ("hosts", &granted.hosts), ("agents", &granted.agents)];
-        for (key, names) in grants.into_iter().filter(|(_, names)| !names.is_empty()) {
-            lines.push(format!("lets agents that callers define use {key}: {} (definitions.grant.{key})", list(names)));
-        }
-        for parent in &config.definitions.volumes_under {
-            let what = if parent.mode == Some(VolumeMode::Rw) { "change" } else { "read" };
-            let path = self.path(Path::new(&parent.path));
-            lines.push(format!(
-                "lets callers define volumes in which agents {what} files of {path} (definitions.volumes_under)"
-            ));
-        }
-        lines
-    }
-
-    /// Prompts that are read from files outside the config's folder: their text goes to the providers.
-    fn prompts(&self, config: &Config) -> impl Iterator<Item = String> {
-        config.agents.iter().filter_map(|(name, agent)| {
-            let file =
-                agent.system_prompt_file.as_deref().map(Path::new).filter(|file| !file.as_os_str().is_empty())?;
-            let is_outside = !real(file).starts_with(&self.folder);
-            is_outside.then(|| format!("reads {} (agents.{}.system_prompt_file)", self.path(file), self.text(name)))
-        })
-    }
-
-    /// Sources and skills outside the config's folder: their text goes to the providers.
-    fn folders(&self, config: &Config) -> impl Iterator<Item = String> {
-        let sources = config.sources.iter().map(|source| (&source.claude, "takes agents from", "sources"));
-        let skills = config.skills.directories.iter().map(|path| (path, "takes skills from", "skills.directories"));
-        let outside = sources.chain(skills).filter(|(path, ..)| !real(path).starts_with(&self.folder));
-        outside.map(|(path, what, key)| format!("{what} {} ({key})", self.path(path)))
-    }
-
-    /// The tool Bash: whose commands are run, and what they get besides the volumes.
-    fn commands(&self, config: &Config) -> Vec<String> {
-        let bash = &config.tools.bash;
-        if !bash.enabled {
+    /// What stands for the value in each of its lines; nothing when it is no power.
+    fn values(&self, config: &Value, power: &Power, found: &Found<'_>) -> Vec<String> {
+        let is_absent = match found.value {
+            Value::Null | Value::Bool(false) => true,
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(entries) => entries.is_empty(),
+            Value::Bool(true) | Value::Number(_) => false,
+        };
+        if is_absent || !self.is_power(config, power, found) {
             return Vec::new();
         }
-        let has_bash = |agent: &AgentConfig| agent.tools.iter().flatten().any(|pattern| matches(pattern, "Bash"));
-        let reaches_all = |agent: &AgentConfig| agent.hosts.iter().flatten().any(|host| host == "*");
-        let agents = config.agents.iter().filter(|(_, agent)| has_bash(agent)).map(|(name, agent)| {
-            let network = match bash.network == BashNetwork::Host && reaches_all(agent) {
-                true => "with this machine's network",
-                false => "without network",
+        let scalars: Vec<String> = match found.value {
+            Value::Array(items) => items.iter().filter(|item| is_more(power, item)).map(scalar).collect(),
+            value => vec![scalar(value)],
+        };
+        match (power.shown, found.value) {
+            (Shown::Flag, _) => vec![String::new()],
+            (Shown::Program, _) => {
+                let program = scalars.iter().map(|word| self.text(word)).collect::<Vec<_>>().join(" ");
+                vec![format!("`{program}`")]
+            }
+            (Shown::Variable, Value::Object(entries)) => entries
+                .iter()
+                .map(|(given, variable)| (given.clone(), scalar(variable)))
+                .map(|(given, variable)| match given == variable {
+                    true => self.text(&given),
+                    false => format!("{} from {}", self.text(&given), self.text(&variable)),
+                })
+                .collect(),
+            (Shown::Driver, value) => {
+                let driver =
+                    Driver::deserialize(value).ok().filter(|_| found.beside.get("base_url").is_none_or(Value::is_null));
+                driver.and_then(usual_address).map(|address| self.text(address)).into_iter().collect()
+            }
+            (Shown::Path, _) => scalars.iter().map(|path| self.path(path)).collect(),
+            (Shown::Text | Shown::Address | Shown::Variable, _) => scalars.iter().map(|text| self.text(text)).collect(),
+        }
+    }
+
+    fn is_power(&self, config: &Value, power: &Power, found: &Found<'_>) -> bool {
+        let beside = |key: &str, value: &str| found.beside.get(key).and_then(Value::as_str) == Some(value);
+        let text = found.value.as_str().unwrap_or_default();
+        let bash = &config["tools"]["bash"];
+        let lists = |key: &str, fits: &dyn Fn(&str) -> bool| {
+            let items = found.beside.get(key).and_then(Value::as_array);
+            items.into_iter().flatten().filter_map(Value::as_str).any(fits)
+        };
+        let runs_commands = || bash["enabled"] == true && lists("tools", &|pattern| matches(pattern, "Bash"));
+        match power.when {
+            When::Set => true,
+            When::NotDefault => *found.value != power.default,
+            When::Outside => !self.real(text).starts_with(&self.folder),
+            When::OutsideOrRw => beside("mode", "rw") || !self.real(text).starts_with(&self.folder),
+            When::OtherFolder => self.real(text) != self.folder,
+            When::Rw => text == "rw",
+            When::NotLoopback => !listen_address(text).is_some_and(|address| address.ip().is_loopback()),
+            When::OtherExecutor => text != "model",
+            When::Cli => beside("executor", "cli"),
+            When::Bash => runs_commands(),
+            When::BashNetwork => runs_commands() && bash["network"] == "host" && lists("hosts", &|host| host == "*"),
+        }
+    }
+
+    /// Where the value at `path` came from, when it is not all in the config.
+    fn origin(&self, path: &[String]) -> String {
+        let sourced = path.get(..2).and_then(|entry| self.loaded.sourced.origins.get(entry));
+        let folder = sourced.map(|folder| format!("taken from {}", self.path(&folder.to_string_lossy())));
+        let variables = self.loaded.filled_in(path).into_iter().map(|name| {
+            let origin = match self.loaded.dotenv.origin(&name) {
+                Some(Origin::File(..)) => "from .env",
+                Some(Origin::Environment) | None => "from the environment",
             };
-            format!("runs the commands of agent {} (Bash), {network}", self.text(name))
+            let value = self.loaded.variable(&name).unwrap_or_default();
+            match is_secret(&name, &value) {
+                true => format!("${{{name}}} {origin}, {}", self.digest(&name)),
+                false => format!("${{{name}}} {origin}"),
+            }
         });
-        let readable = bash.readable_paths.iter().map(|path| (path, "read", "readable_paths"));
-        let writable = bash.writable_paths.iter().map(|path| (path, "change", "writable_paths"));
-        let paths = readable
-            .chain(writable)
-            .map(|(path, what, key)| format!("lets commands {what} {} (tools.bash.{key})", self.path(path)));
-        let variables =
-            bash.env.iter().map(|name| format!("gives commands the variable {} (tools.bash.env)", self.text(name)));
-        agents.chain(paths).chain(variables).collect()
+        folder.into_iter().chain(variables).map(|origin| format!("; {origin}")).collect()
     }
 
-    /// Coding CLIs, which run with their own login and reach the network.
-    fn clis(&self, config: &Config) -> Vec<String> {
-        let agents = config.agents.iter().filter(|(_, agent)| agent.executor.as_deref() == Some(EXECUTOR));
-        let mut lines: Vec<String> = agents
-            .map(|(name, agent)| {
-                let cli = self.text(agent.provider.as_deref().unwrap_or_default());
-                format!("runs the coding CLI {cli} with its login, for agent {}", self.text(name))
-            })
-            .collect();
-        for (name, cli) in &config.clis {
-            let key = format!("clis.{}", self.text(name));
-            let mut more = |what: String, below: &str| lines.push(format!("{what} ({key}.{below})"));
-            if let Some(command) = &cli.command {
-                let command: Vec<String> = command.iter().map(|word| self.text(word)).collect();
-                more(format!("starts the program `{}` as a coding CLI", command.join(" ")), "command");
-            }
-            if let Some(program) = &cli.program {
-                more(format!("starts the program {} as a coding CLI", self.text(program)), "program");
-            }
-            let arguments = [
-                ("args", Some(&cli.args)),
-                ("read_only_args", cli.read_only_args.as_ref()),
-                ("edit_args", cli.edit_args.as_ref()),
-                ("skip_permissions_args", cli.skip_permissions_args.as_ref()),
-            ];
-            for (below, args) in arguments.into_iter().filter_map(|(below, args)| Some((below, args?))) {
-                let args: Vec<String> = args.iter().map(|word| self.text(word)).collect();
-                if !args.is_empty() {
-                    more(format!("gives the coding CLI the arguments {}", args.join(" ")), below);
-                }
-            }
-            cli.env
-                .iter()
-                .for_each(|name| more(format!("gives the coding CLI the variable {}", self.text(name)), "env"));
-            cli.readable_paths
-                .iter()
-                .for_each(|path| more(format!("lets the coding CLI read {}", self.path(path)), "readable_paths"));
-            cli.writable_paths
-                .iter()
-                .for_each(|path| more(format!("lets the coding CLI change {}", self.path(path)), "writable_paths"));
-            if cli.unconfined {
-                more("runs the coding CLI without confinement".to_owned(), "unconfined");
-            }
-        }
-        lines
+    /// The value of a variable that is not shown.
+    fn digest(&self, name: &str) -> String {
+        let value = self.loaded.variable(name).unwrap_or_default();
+        let digest = Digest::of(value.as_bytes()).to_string();
+        format!("a value of {} bytes, SHA-256 {}", value.len(), &digest[..DIGEST_DIGITS])
     }
+}
 
-    /// The tools HTTP and WebFetch.
-    fn requests(&self, config: &Config) -> Vec<String> {
-        let http = &config.tools.http;
-        if http.hosts.is_empty() {
-            return Vec::new();
-        }
-        let hosts =
-            http.hosts.iter().map(|host| format!("sends requests of agents to {} (tools.http.hosts)", self.text(host)));
-        let private = http.private_hosts.iter().map(|host| {
-            format!(
-                "sends requests of agents to {} at private addresses too (tools.http.private_hosts)",
-                self.text(host)
-            )
-        });
-        hosts.chain(private).collect()
-    }
+/// Whether the value of a variable is shown only as a digest.
+fn is_secret(name: &str, value: &str) -> bool {
+    environment::sounds_secret(name) && value.len() >= SHORTEST_SECRET
+}
+
+/// Whether an item of a list counts: where only what differs from the default does, it is not part of the default.
+fn is_more(power: &Power, item: &Value) -> bool {
+    power.when != When::NotDefault || !power.default.as_array().is_some_and(|usual| usual.contains(item))
+}
+
+/// A value that is not a list or a section, as text.
+fn scalar(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The path without links, as far as it exists.

@@ -18,7 +18,7 @@ use crate::{
 /// The variable that the server and every process of the goal's CLI carries; its value names the case.
 const MARKER: &str = "GOAL_MARKER";
 
-const TOKEN: &str = "sesame";
+const TOKEN: &str = "sesame-of-the-durability-tests";
 
 const CONFIG: &str = r#"
 clis:

@@ -116,7 +116,7 @@ fn after_a_crash_commands_say_what_is_unfinished_and_leave_it_to_the_next_server
 fn a_token_closes_the_server_and_opens_it_again() {
     let home = Home::new();
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
-    command.env("DRAWLOOM_TOKEN", "a-long-shared-token");
+    command.env("DRAWLOOM_TOKEN", "a-long-shared-token-of-all");
     let server = home.serve_with(command);
     // Commands of the same user read a token in the data directory; others have none.
     home.run(&["runs", "list"]).exits(0);
@@ -128,10 +128,10 @@ fn a_token_closes_the_server_and_opens_it_again() {
          hint: send Authorization: Bearer TOKEN; the CLI takes it from DRAWLOOM_TOKEN\n"
     );
     let with = |token: &str| home.finish(home.command(&["runs", "list"]).env("DRAWLOOM_TOKEN", token));
-    with("a-long-shared-token").exits(0);
+    with("a-long-shared-token-of-all").exits(0);
     with("another-token").exits(2);
     let mut command = elsewhere.command(&["runs", "list", "--url", &server.url]);
-    elsewhere.finish(command.env("DRAWLOOM_TOKEN", "a-long-shared-token")).exits(0);
+    elsewhere.finish(command.env("DRAWLOOM_TOKEN", "a-long-shared-token-of-all")).exits(0);
 }
 
 #[test]
@@ -151,9 +151,11 @@ fn principals_whose_tokens_are_missing_do_not_leave_the_server_open() {
     let ran = home.run(&arguments).exits(2);
     assert_eq!(ran.json()["error"]["code"], "no_tokens");
     let mut command = home.command(&arguments);
-    command.env("ANN_TOKEN", "the-token-of-ann");
+    command.env("ANN_TOKEN", "the-token-of-ann-and-no-other");
     let _server = home.serve_with(command);
-    let as_ann = |arguments: &[&str]| home.finish(home.command(arguments).env("DRAWLOOM_TOKEN", "the-token-of-ann"));
+    let as_ann = |arguments: &[&str]| {
+        home.finish(home.command(arguments).env("DRAWLOOM_TOKEN", "the-token-of-ann-and-no-other"))
+    };
     as_ann(&["runs", "list"]).exits(0);
     let denied = as_ann(&["run", "echo", "hi", "--json"]).exits(2).json();
     assert_eq!(denied["error"]["code"], "insufficient_scope");

@@ -193,8 +193,8 @@ fn the_user_of_a_kickoff_reaches_the_run_of_that_user() {
 
 #[test]
 fn a_user_id_is_obeyed_under_a_shared_token_and_told_to_be_ignored_under_a_bound_one_on_every_surface() {
-    const SHARED: &str = "a-long-shared-token";
-    const ANNS: &str = "the-token-of-ann";
+    const SHARED: &str = "a-long-shared-token-of-all";
+    const ANNS: &str = "the-token-of-ann-and-no-other";
     let home = home();
     let ann = "principals: { ann: { subject: ann, scopes: [\"channel:publish\", \"channel:read\"], token_env: ANN_TOKEN } }\n";
     home.write("drawloom.yaml", &format!("{CONFIG}{ann}"));

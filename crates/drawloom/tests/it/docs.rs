@@ -115,13 +115,18 @@ fn kind_of_items(schema: &Value) -> String {
 }
 
 #[test]
-fn the_program_contains_the_schema_of_its_config() {
-    let made = drawloom::config::made_schema();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        let text = format!("{}\n", serde_json::to_string_pretty(&made).expect("JSON"));
-        return fs::write(workspace().join("crates/drawloom/src/config/schema.json"), text).expect("a writable file");
+fn the_program_contains_the_schema_and_powers_of_its_config() {
+    let made = [("schema", drawloom::config::made_schema()), ("powers", drawloom::config::made_powers())];
+    for (name, made) in made {
+        let file = workspace().join(format!("crates/drawloom/src/config/{name}.json"));
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            let text = format!("{}\n", serde_json::to_string_pretty(&made).expect("JSON"));
+            fs::write(file, text).expect("a writable file");
+            continue;
+        }
+        let kept: Value = serde_json::from_str(&fs::read_to_string(file).expect("a file")).expect("JSON");
+        assert!(kept == made, "config/{name}.json is not what the types say; run with UPDATE_DOCS=1");
     }
-    assert!(drawloom::config::schema() == made, "config/schema.json is not what the types say; run with UPDATE_DOCS=1");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn principals_that_see_only_their_own_runs_are_named() {
     let command = |arguments: &[&str]| {
         let mut command = home.command(&[arguments, &["--config", "drawloom.yaml", "--config", "more.yaml"]].concat());
         for name in ["ANN", "BOB", "EVE", "CID"] {
-            command.env(format!("{name}_TOKEN"), format!("{}-long-random-token", name.to_lowercase()));
+            command.env(format!("{name}_TOKEN"), format!("{}-long-random-token-of-24", name.to_lowercase()));
         }
         command
     };

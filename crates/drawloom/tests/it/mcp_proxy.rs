@@ -216,7 +216,7 @@ fn a_stranger_at_the_address_of_a_server_that_was_started_by_hand_gets_nothing()
     let home = Home::new();
     let with_token = |arguments: &[&str]| {
         let mut command = home.command(arguments);
-        command.env("DRAWLOOM_TOKEN", "the right one");
+        command.env("DRAWLOOM_TOKEN", "the right one of all tokens");
         command
     };
     let serve = || home.serve_with(with_token(&["serve", "--json", "--log", "warn"]));
@@ -439,7 +439,7 @@ fn the_pipes_are_left_as_they_were() {
 fn nobody_who_may_not_gets_in_and_the_answer_says_what_to_do() {
     let home = Home::new();
     let mut serve = home.command(&["serve", "--json", "--log", "warn"]);
-    serve.env("DRAWLOOM_TOKEN", "the right one");
+    serve.env("DRAWLOOM_TOKEN", "the right one of all tokens");
     let server = home.serve_with(serve);
     let ask = |token: Option<&str>| {
         let mut command = home.command(&["mcp", "--upstream", &server.url]);
@@ -453,7 +453,7 @@ fn nobody_who_may_not_gets_in_and_the_answer_says_what_to_do() {
         assert_eq!(answer["error"]["data"]["code"], "upstream_denied", "{answer}");
         assert!(!answer.to_string().contains("a wrong one"));
     }
-    assert!(ask(Some("the right one"))["result"]["tools"].is_array());
+    assert!(ask(Some("the right one of all tokens"))["result"]["tools"].is_array());
 }
 
 #[test]

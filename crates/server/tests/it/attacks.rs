@@ -169,7 +169,8 @@ async fn a_slow_reader_that_keeps_reading_gets_everything() {
 #[tokio::test]
 async fn strangers_leave_room_for_callers_with_a_token() {
     let server = Setup { limits: limits(), principals: true, ..Setup::default() }.start().await;
-    let held = "GET /v1/runs/none/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ann-token\r\n\r\n";
+    let held =
+        "GET /v1/runs/none/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ann-token-of-the-tests\r\n\r\n";
     let mut hers = server.say(held.as_bytes()).await;
     read_until(&mut hers, "HTTP/1.1 400").await;
     for words in [
@@ -178,7 +179,7 @@ async fn strangers_leave_room_for_callers_with_a_token() {
         b"GET /v1/runs HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ] {
         let attackers = attack(&server, words).await;
-        assert!(is_answered(&server, Some("ann-token")).await);
+        assert!(is_answered(&server, Some("ann-token-of-the-tests")).await);
         assert!(server.app.presence().connections() <= PLACES);
         drop(attackers);
     }
@@ -194,7 +195,7 @@ async fn a_caller_with_many_waiting_calls_leaves_room_for_other_callers() {
     let mut waiting = Vec::new();
     for _ in 0..ATTACKERS {
         let request = format!(
-            "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ann-token\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ann-token-of-the-tests\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         let mut socket = server.say(request.as_bytes()).await;
@@ -209,5 +210,5 @@ async fn a_caller_with_many_waiting_calls_leaves_room_for_other_callers() {
         _ => (streams, refused),
     });
     assert_eq!((streams, refused), (6, ATTACKERS - 6));
-    assert!(is_answered(&server, Some("eve-token")).await);
+    assert!(is_answered(&server, Some("eve-token-of-the-tests")).await);
 }

@@ -15,13 +15,15 @@ async fn bound() -> Server {
 }
 
 async fn send(server: &Server, user: &str, path: &str, body: Value) -> Answered {
-    server.as_principal(&format!("{user}-token"), Method::Post, &format!("/v1/channels/{path}"), Some(body)).await
+    server
+        .as_principal(&format!("{user}-token-of-the-tests"), Method::Post, &format!("/v1/channels/{path}"), Some(body))
+        .await
 }
 
 /// How many messages Kim and Una have.
 async fn left(server: &Server) -> (usize, usize) {
     let count = async |user: &str| {
-        let token = format!("{user}-token");
+        let token = format!("{user}-token-of-the-tests");
         let peeked = server.as_principal(&token, Method::Get, "/v1/channels/inbox/peek", None).await;
         peeked.body["messages"].as_array().map_or(0, Vec::len)
     };
@@ -34,7 +36,7 @@ async fn a_bound_token_purges_its_own_messages_alone() {
     let named = send(&server, "una", "inbox/purge", json!({ "user_id": "kim" })).await;
     assert_eq!((named.status, named.code()), (403, "user_denied"), "{}", named.body);
     let body = json!({ "op": "purge", "name": "inbox", "user_id": "kim" });
-    let defined = server.as_principal("una-token", Method::Post, "/v1/channeldef", Some(body)).await;
+    let defined = server.as_principal("una-token-of-the-tests", Method::Post, "/v1/channeldef", Some(body)).await;
     assert_eq!((defined.status, defined.code()), (403, "user_denied"), "{}", defined.body);
     assert_eq!(left(&server).await, (1, 1), "nothing was purged");
     let own = send(&server, "una", "inbox/purge", json!({})).await;
@@ -42,7 +44,7 @@ async fn a_bound_token_purges_its_own_messages_alone() {
     assert!(own.body["warnings"][0].as_str().is_some_and(|text| text.contains("only messages of una")), "{}", own.body);
     assert_eq!(left(&server).await, (1, 0));
     let body = json!({ "op": "purge", "name": "inbox" });
-    let defined = server.as_principal("una-token", Method::Post, "/v1/channeldef", Some(body)).await;
+    let defined = server.as_principal("una-token-of-the-tests", Method::Post, "/v1/channeldef", Some(body)).await;
     assert_eq!((defined.body["purged"].as_u64(), left(&server).await), (Some(0), (1, 0)), "{}", defined.body);
 }
 

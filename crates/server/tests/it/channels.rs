@@ -86,11 +86,13 @@ async fn the_wire_names_the_user_under_a_shared_token_and_a_bound_token_does_not
     assert_eq!(read["messages"][0]["value"], json!({"hop": 0}));
     let bound = Setup { principals: true, ..Setup::default() }.start().await;
     let path = "/v1/users/bob/channels/inbox/publish";
-    let overridden = bound.as_principal("ann-token", Method::Post, path, Some(json!({"value": 1}))).await;
+    let overridden = bound.as_principal("ann-token-of-the-tests", Method::Post, path, Some(json!({"value": 1}))).await;
     assert_eq!(overridden.body["warnings"], json!(["user_id bob ignored: the token belongs to ann"]));
-    let own = bound.as_principal("ann-token", Method::Post, "/v1/channels/inbox/subscribe", Some(json!({}))).await;
+    let own = bound
+        .as_principal("ann-token-of-the-tests", Method::Post, "/v1/channels/inbox/subscribe", Some(json!({})))
+        .await;
     assert_eq!(own.body["messages"][0]["value"], 1, "it went to ann");
-    let foreign = bound.as_principal("eve-token", Method::Get, "/v1/channels/inbox/peek", None).await;
+    let foreign = bound.as_principal("eve-token-of-the-tests", Method::Get, "/v1/channels/inbox/peek", None).await;
     assert_eq!(foreign.body["messages"], json!([]), "another tenant sees nothing");
 }
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::setup::{Answered, Server, Setup};
 
-const ANN: (&str, &str) = ("authorization", "Bearer ann-token");
-const EVE: (&str, &str) = ("authorization", "Bearer eve-token");
+const ANN: (&str, &str) = ("authorization", "Bearer ann-token-of-the-tests");
+const EVE: (&str, &str) = ("authorization", "Bearer eve-token-of-the-tests");
 
 async fn post(server: &Server, who: (&'static str, &str), path: &str, body: Value) -> Answered {
     server.send(Method::Post, path, &[who], Some(body.to_string().as_bytes())).await
@@ -68,7 +68,7 @@ async fn stays_apart(kind: &str, source: Value, other: Value) {
     let kept = server.send(Method::Get, &format!("/v1/definitions/{kind}/hers"), &[ANN], None).await;
     assert_eq!(kept.body["source"], source);
     // A token without the scope reads and writes nothing.
-    let bob = ("authorization", "Bearer bob-token");
+    let bob = ("authorization", "Bearer bob-token-of-the-tests");
     assert_eq!(server.send(Method::Get, "/v1/definitions", &[bob], None).await.status, 403);
     let refused = post(&server, bob, "/v1/definitions", json!({ "kind": kind, "name": "x", "source": {} })).await;
     assert_eq!(refused.status, 403);

@@ -18,7 +18,7 @@ impl Server {
 async fn server() -> (Server, String) {
     let server = Setup { principals: true, ..Setup::default() }.start().await;
     let start = json!({ "agent": "quick", "prompt": "go" });
-    let ran = server.judge("ann-token", Method::Post, "/v1/runs", Some(start)).await;
+    let ran = server.judge("ann-token-of-the-tests", Method::Post, "/v1/runs", Some(start)).await;
     let run = ran.body["run_id"].as_str().expect("a run").to_owned();
     (server, run)
 }
@@ -27,7 +27,7 @@ async fn server() -> (Server, String) {
 async fn an_evaluation_is_submitted_once_replaced_by_tag_listed_and_summed() {
     let (server, run) = server().await;
     let path = format!("/v1/runs/{run}/evaluations");
-    let submit = async |body: Value| server.judge("ann-token", Method::Post, &path, Some(body)).await;
+    let submit = async |body: Value| server.judge("ann-token-of-the-tests", Method::Post, &path, Some(body)).await;
     let keyed = json!({ "score": 0.5, "idempotency_key": "one" });
     let first = submit(keyed.clone()).await;
     assert_eq!(
@@ -52,7 +52,7 @@ async fn an_evaluation_is_submitted_once_replaced_by_tag_listed_and_summed() {
         let refused = submit(bad).await;
         assert_eq!((refused.status, refused.body.to_string().contains(code)), (status, true), "{}", refused.body);
     }
-    let get = async |path: &str| server.judge("ann-token", Method::Get, path, None).await;
+    let get = async |path: &str| server.judge("ann-token-of-the-tests", Method::Get, path, None).await;
     let listed = get(&format!("{path}?limit=1")).await.body;
     assert_eq!((&listed["evaluations"][0]["score"], &listed["truncated"]), (&json!(0.9), &json!(true)));
     let rest = get(&format!("{path}?after={}", listed["next"].as_str().expect("more"))).await.body;
@@ -83,9 +83,10 @@ async fn an_evaluation_is_submitted_once_replaced_by_tag_listed_and_summed() {
 async fn another_tenant_and_another_user_find_and_count_nothing() {
     let (server, run) = server().await;
     let path = format!("/v1/runs/{run}/evaluations");
-    let submitted = server.judge("ann-token", Method::Post, &path, Some(json!({ "score": 0.5 }))).await.body;
+    let submitted =
+        server.judge("ann-token-of-the-tests", Method::Post, &path, Some(json!({ "score": 0.5 }))).await.body;
     let (id, def_id) = (submitted["eval_id"].as_str().expect("an id"), submitted["def_id"].as_str().expect("a digest"));
-    for token in ["bob-token", "eve-token"] {
+    for token in ["bob-token-of-the-tests", "eve-token-of-the-tests"] {
         let refused = server.judge(token, Method::Post, &path, Some(json!({ "score": 0.5 }))).await;
         assert_eq!((refused.status, refused.code()), (404, "unknown_run"), "{token}");
         assert_eq!(server.judge(token, Method::Get, &path, None).await.code(), "unknown_run");
@@ -101,15 +102,16 @@ async fn another_tenant_and_another_user_find_and_count_nothing() {
         assert_eq!(sums(format!("def_id={def_id}")).await.body["count"], 0, "{token}");
         let of_agent = sums("agent=quick".to_owned()).await;
         match token {
-            "bob-token" => assert_eq!(of_agent.body["count"], 0),
+            "bob-token-of-the-tests" => assert_eq!(of_agent.body["count"], 0),
             _ => assert_eq!((of_agent.status, of_agent.code()), (404, "unknown_agent"), "another tenant has no agents"),
         }
         let listed = server.judge(token, Method::Get, &format!("/v1/evaluations?def_id={def_id}"), None).await.body;
         assert_eq!(listed["evaluations"], json!([]), "{token}");
     }
-    let narrowed =
-        server.judge("bob-token", Method::Get, &format!("/v1/evaluations:aggregate?def_id={def_id}"), None).await;
+    let narrowed = server
+        .judge("bob-token-of-the-tests", Method::Get, &format!("/v1/evaluations:aggregate?def_id={def_id}"), None)
+        .await;
     assert_eq!(narrowed.body["warnings"][0], "only evaluations of runs of user bob are included");
-    let seen = server.judge("auditor-token", Method::Get, &format!("/v1/evaluations/{id}"), None).await;
+    let seen = server.judge("auditor-token-of-the-tests", Method::Get, &format!("/v1/evaluations/{id}"), None).await;
     assert_eq!((seen.status, &seen.body["score"]), (200, &json!(0.5)));
 }

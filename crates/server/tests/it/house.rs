@@ -10,7 +10,7 @@ use crate::setup::{Setup, read_until};
 
 #[tokio::test]
 async fn health_says_whether_runs_can_be_taken() {
-    let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
+    let server = Setup { shared: Some("shared-token-of-the-tests"), ..Setup::default() }.start().await;
     let health = server.client(None).health().await.expect("it wants no token");
     assert!(health.ok);
     let ill = Setup { well: false, ..Setup::default() }.start().await;
@@ -20,7 +20,7 @@ async fn health_says_whether_runs_can_be_taken() {
 
 #[tokio::test]
 async fn readiness_says_why_no_runs_should_be_sent() {
-    let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
+    let server = Setup { shared: Some("shared-token-of-the-tests"), ..Setup::default() }.start().await;
     assert_eq!(server.get("/readyz").await.status, 200, "without a token");
     let ill = Setup { well: false, ..Setup::default() }.start().await;
     let answer = ill.get("/readyz").await;
@@ -35,15 +35,15 @@ async fn readiness_says_why_no_runs_should_be_sent() {
 async fn metrics_want_a_token_when_there_is_one() {
     let server = Setup { principals: true, ..Setup::default() }.start().await;
     assert_eq!(server.get("/metrics").await.status, 401);
-    let idle = [("authorization", "Bearer idle-token")];
+    let idle = [("authorization", "Bearer idle-token-of-the-tests")];
     assert_eq!(server.send(Method::Get, "/metrics", &idle, None).await.status, 403);
-    let ann = [("authorization", "Bearer ann-token")];
+    let ann = [("authorization", "Bearer ann-token-of-the-tests")];
     assert_eq!(server.send(Method::Get, "/metrics", &ann, None).await.body, json!("drawloom_runs_active 1\n"));
 }
 
 #[tokio::test]
 async fn what_is_meant_for_another_server_is_refused_everywhere_before_anything_happens() {
-    let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
+    let server = Setup { shared: Some("shared-token-of-the-tests"), ..Setup::default() }.start().await;
     // The entropy of this server is zeros.
     let own = "0".repeat(32);
     for (method, path) in

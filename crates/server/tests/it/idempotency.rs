@@ -77,13 +77,13 @@ async fn a_key_belongs_to_its_caller_and_its_operation() {
     let server = Setup { principals: true, ..Setup::default() }.start().await;
     let body = json!({"older_than_seconds": 60, "idempotency_key": "k"}).to_string();
     for (token, removals) in [("ann", 1), ("ann", 1), ("eve", 2), ("eve", 2)] {
-        let token = format!("Bearer {token}-token");
+        let token = format!("Bearer {token}-token-of-the-tests");
         let headers = [("authorization", token.as_str())];
         let answer = server.send(Method::Post, "/v1/runs:prune", &headers, Some(body.as_bytes())).await;
         assert_eq!((answer.status, answer.body["runs"].as_u64()), (200, Some(2)), "{}", answer.body);
         assert_eq!(server.broom.0.lock().expect("no panic").len(), removals);
     }
-    let headers = [("authorization", "Bearer ann-token")];
+    let headers = [("authorization", "Bearer ann-token-of-the-tests")];
     let spawn = br#"{"agent": "quick", "prompt": "go", "mode": "detach", "idempotency_key": "k"}"#;
     assert_eq!(server.send(Method::Post, "/v1/runs", &headers, Some(spawn)).await.status, 202);
 }

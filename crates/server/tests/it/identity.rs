@@ -7,13 +7,14 @@ use serde_json::json;
 
 use crate::setup::Setup;
 
-const ANN: (&str, &str) = ("authorization", "Bearer ann-token");
-const EVE: (&str, &str) = ("authorization", "Bearer eve-token");
+const ANN: (&str, &str) = ("authorization", "Bearer ann-token-of-the-tests");
+const EVE: (&str, &str) = ("authorization", "Bearer eve-token-of-the-tests");
 const JSON: (&str, &str) = ("accept", "application/json");
 
 #[tokio::test]
 async fn a_principals_token_decides_and_the_result_says_what_it_overrode() {
-    let server = Setup { principals: true, shared: Some("all"), ..Setup::default() }.start().await;
+    let server =
+        Setup { principals: true, shared: Some("shared-token-of-the-tests"), ..Setup::default() }.start().await;
     let body = json!({"agent": "quick", "prompt": "go", "user_id": "bob", "tenant_id": "acme"}).to_string();
     let answer = server.send(Method::Post, "/v1/runs", &[ANN, JSON], Some(body.as_bytes())).await;
     assert_eq!(answer.body["user_id"], "ann");
@@ -24,7 +25,7 @@ async fn a_principals_token_decides_and_the_result_says_what_it_overrode() {
             "tenant_id acme ignored: the caller belongs to tenant default"
         ])
     );
-    let shared = [("authorization", "Bearer all"), JSON];
+    let shared = [("authorization", "Bearer shared-token-of-the-tests"), JSON];
     let answer = server.send(Method::Post, "/v1/runs", &shared, Some(body.as_bytes())).await;
     assert_eq!(answer.body["user_id"], "bob");
 }
@@ -46,11 +47,11 @@ async fn lists_end_at_the_tenants_wall() {
 #[tokio::test]
 async fn the_server_says_who_it_takes_the_caller_for() {
     let server = Setup { principals: true, ..Setup::default() }.start().await;
-    let me = server.client(Some("eve-token")).call(&AskWhoAmI {}).await.expect("she is known");
+    let me = server.client(Some("eve-token-of-the-tests")).call(&AskWhoAmI {}).await.expect("she is known");
     assert_eq!((me.tenant_id.as_str(), me.subject.as_str()), ("other", "eve"));
     assert_eq!(me.scopes, [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant]);
     assert!(!me.is_admin && !me.open_mode && !me.honours_user_id);
-    let idle = server.client(Some("idle-token")).call(&AskWhoAmI {}).await.expect("being known is enough");
+    let idle = server.client(Some("idle-token-of-the-tests")).call(&AskWhoAmI {}).await.expect("being known is enough");
     assert_eq!(idle.scopes, []);
     let open = Setup::default().start().await.client(None).call(&AskWhoAmI {}).await.expect("it is open");
     assert!(open.is_admin && open.open_mode && open.honours_user_id);

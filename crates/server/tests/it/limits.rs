@@ -129,8 +129,8 @@ async fn cross(limit: &Limit) -> String {
         }
         "connections_per_caller" => {
             let server = server(Limits { connections_per_caller: 1, ..Limits::default() }, true).await;
-            let _kept = busy(&server, "ann-token").await;
-            let request = format!("GET /v1/_me {HEAD}Authorization: Bearer ann-token\r\n\r\n");
+            let _kept = busy(&server, "ann-token-of-the-tests").await;
+            let request = format!("GET /v1/_me {HEAD}Authorization: Bearer ann-token-of-the-tests\r\n\r\n");
             code(rest(server.say(request.as_bytes()).await).await)
         }
         "write_time" => {
@@ -180,7 +180,7 @@ async fn cross(limit: &Limit) -> String {
             *(if of_all { &mut limits.answers } else { &mut limits.answers_per_caller }) = 5 << 20;
             let server = server(limits, true).await;
             // One of 4 MiB is being sent to a caller who has just begun to read, so a second one is refused.
-            let (_kept, last) = large_answers(&server, 2, "ann-token").await;
+            let (_kept, last) = large_answers(&server, 2, "ann-token-of-the-tests").await;
             code(last)
         }
         "batch_body_bytes" => {

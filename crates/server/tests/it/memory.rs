@@ -90,32 +90,36 @@ async fn a_principal_reaches_its_own_memory_and_its_tenants_and_no_other() {
             _ => json!({"value": "canary", "agent": "quick"}),
         };
         let path = format!("/v1/memory/{scope}/keys/k");
-        let set = server.at("ann-token", Method::Put, &path, Some(body)).await;
+        let set = server.at("ann-token-of-the-tests", Method::Put, &path, Some(body)).await;
         assert_eq!(set.status, 200, "{}", set.body);
         let path = format!("{path}{query}");
-        assert_eq!(server.at("ann-token", Method::Get, &path, None).await.body["value"], "canary");
+        assert_eq!(server.at("ann-token-of-the-tests", Method::Get, &path, None).await.body["value"], "canary");
         // Another tenant, with the same rights there.
-        let hers = server.at("eve-token", Method::Get, &path, None).await;
+        let hers = server.at("eve-token-of-the-tests", Method::Get, &path, None).await;
         assert_eq!((hers.status, &hers.body["found"]), (200, &json!(false)));
-        let listed = server.at("eve-token", Method::Get, &format!("/v1/memory/{scope}/keys{query}"), None).await;
+        let listed =
+            server.at("eve-token-of-the-tests", Method::Get, &format!("/v1/memory/{scope}/keys{query}"), None).await;
         assert_eq!(listed.body["entries"], json!([]));
     }
     // As for runs, a token fixes the user; another one in the request is overridden, and the answer says so.
     let warned = json!(["user_id bob ignored: the token belongs to ann"]);
-    let foreign = server.at("ann-token", Method::Get, "/v1/memory/user/keys/k?user_id=bob", None).await;
+    let foreign = server.at("ann-token-of-the-tests", Method::Get, "/v1/memory/user/keys/k?user_id=bob", None).await;
     assert_eq!((foreign.status, &foreign.body["value"], &foreign.body["warnings"]), (200, &json!("canary"), &warned));
     let body = json!({"value": "hers", "user_id": "bob"});
-    let set = server.at("ann-token", Method::Put, "/v1/memory/user/keys/k2", Some(body)).await;
+    let set = server.at("ann-token-of-the-tests", Method::Put, "/v1/memory/user/keys/k2", Some(body)).await;
     assert_eq!((set.status, &set.body["warnings"]), (200, &warned), "{}", set.body);
-    assert_eq!(server.at("ann-token", Method::Get, "/v1/memory/user/keys/k2", None).await.body["value"], "hers");
+    assert_eq!(
+        server.at("ann-token-of-the-tests", Method::Get, "/v1/memory/user/keys/k2", None).await.body["value"],
+        "hers"
+    );
     for path in ["keys?user_id=bob", "search?user_id=bob&query=canary", "watch?user_id=bob"] {
-        let answer = server.at("ann-token", Method::Get, &format!("/v1/memory/user/{path}"), None).await;
+        let answer = server.at("ann-token-of-the-tests", Method::Get, &format!("/v1/memory/user/{path}"), None).await;
         assert_eq!((answer.status, &answer.body["warnings"]), (200, &warned), "{path}: {}", answer.body);
     }
-    let own = server.at("ann-token", Method::Get, "/v1/memory/user/keys/k?user_id=ann", None).await;
+    let own = server.at("ann-token-of-the-tests", Method::Get, "/v1/memory/user/keys/k?user_id=ann", None).await;
     assert_eq!(own.body["found"], true);
     // Bob's token has no scope of memory.
-    let his = server.at("bob-token", Method::Get, "/v1/memory/user/keys/k", None).await;
+    let his = server.at("bob-token-of-the-tests", Method::Get, "/v1/memory/user/keys/k", None).await;
     assert_eq!((his.status, his.code()), (403, "insufficient_scope"));
 }
 
@@ -176,15 +180,23 @@ async fn the_memory_of_a_tree_that_has_ended_is_read_and_not_written() {
 async fn the_memory_of_a_tree_needs_a_run_that_the_caller_may_see() {
     let server = server().await;
     server
-        .at("ann-token", Method::Post, "/v1/runs", Some(json!({"agent": "slow", "prompt": "go", "wait_ms": 0})))
+        .at(
+            "ann-token-of-the-tests",
+            Method::Post,
+            "/v1/runs",
+            Some(json!({"agent": "slow", "prompt": "go", "wait_ms": 0})),
+        )
         .await;
     let run = server.fake.run_ids()[0];
     let body = json!({"value": 1, "run_id": run});
-    assert_eq!(server.at("ann-token", Method::Put, "/v1/memory/run/keys/k", Some(body.clone())).await.status, 200);
+    assert_eq!(
+        server.at("ann-token-of-the-tests", Method::Put, "/v1/memory/run/keys/k", Some(body.clone())).await.status,
+        200
+    );
     let path = format!("/v1/memory/run/keys/k?run_id={run}");
-    assert_eq!(server.at("ann-token", Method::Get, &path, None).await.body["value"], 1);
-    assert_eq!(server.at("eve-token", Method::Get, &path, None).await.status, 404);
-    assert_eq!(server.at("eve-token", Method::Put, "/v1/memory/run/keys/k", Some(body)).await.status, 404);
+    assert_eq!(server.at("ann-token-of-the-tests", Method::Get, &path, None).await.body["value"], 1);
+    assert_eq!(server.at("eve-token-of-the-tests", Method::Get, &path, None).await.status, 404);
+    assert_eq!(server.at("eve-token-of-the-tests", Method::Put, "/v1/memory/run/keys/k", Some(body)).await.status, 404);
     for (path, code) in [
         ("/v1/memory/run/keys/k", "missing_key"),
         ("/v1/memory/agent/keys/k", "missing_key"),
@@ -192,7 +204,7 @@ async fn the_memory_of_a_tree_needs_a_run_that_the_caller_may_see() {
         ("/v1/memory/tenant/keys/k?user_id=ann", "unexpected_field"),
         ("/v1/memory/rum/keys/k", "bad_value"),
     ] {
-        let answer = server.at("ann-token", Method::Get, path, None).await;
+        let answer = server.at("ann-token-of-the-tests", Method::Get, path, None).await;
         assert_eq!((answer.status, answer.code()), (400, code), "{path}: {}", answer.body);
     }
 }

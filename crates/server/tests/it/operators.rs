@@ -13,15 +13,18 @@ async fn prune(server: &Server, token: &str, body: Value) -> Answered {
 
 #[tokio::test]
 async fn a_tenant_prunes_itself_and_only_an_admin_all_of_them() {
-    let server = Setup { principals: true, shared: Some("shared-token"), ..Setup::default() }.start().await;
-    let dry = prune(&server, "eve-token", json!({ "older_than_seconds": 60, "dry_run": true })).await;
+    let server =
+        Setup { principals: true, shared: Some("shared-token-of-the-tests"), ..Setup::default() }.start().await;
+    let dry = prune(&server, "eve-token-of-the-tests", json!({ "older_than_seconds": 60, "dry_run": true })).await;
     assert_eq!((dry.status, &dry.body["runs"], &dry.body["dry_run"]), (200, &json!(2), &json!(true)));
     assert!(server.broom.0.lock().expect("no panic").is_empty(), "nothing was removed");
-    let done = prune(&server, "eve-token", json!({ "older_than_seconds": 60 })).await;
+    let done = prune(&server, "eve-token-of-the-tests", json!({ "older_than_seconds": 60 })).await;
     assert_eq!((done.status, &done.body["blobs"]), (200, &json!(4)), "{}", done.body);
-    let refused = prune(&server, "eve-token", json!({ "older_than_seconds": 60, "all_tenants": true })).await;
+    let refused =
+        prune(&server, "eve-token-of-the-tests", json!({ "older_than_seconds": 60, "all_tenants": true })).await;
     assert_eq!((refused.status, refused.code()), (403, "insufficient_scope"));
-    let all = prune(&server, "shared-token", json!({ "older_than_seconds": 0, "all_tenants": true })).await;
+    let all =
+        prune(&server, "shared-token-of-the-tests", json!({ "older_than_seconds": 0, "all_tenants": true })).await;
     assert_eq!(all.status, 200, "{}", all.body);
     let tenants: Vec<Option<String>> = {
         let asked = server.broom.0.lock().expect("no panic");
@@ -31,12 +34,14 @@ async fn a_tenant_prunes_itself_and_only_an_admin_all_of_them() {
     // What a question named is what goes, however late the answer comes; a later time does not widen the age.
     for (wanted, kept) in [("2001-01-01T00:00:00.000Z", true), ("2999-01-01T00:00:00Z", false)] {
         let body = json!({ "older_than_seconds": 60, "dry_run": true, "ended_before": wanted });
-        let answer = prune(&server, "eve-token", body).await;
+        let answer = prune(&server, "eve-token-of-the-tests", body).await;
         assert_eq!((answer.status, answer.body["ended_before"] == wanted), (200, kept), "{}", answer.body);
     }
-    let wrong = prune(&server, "eve-token", json!({ "older_than_seconds": 60, "ended_before": "yesterday" })).await;
+    let wrong =
+        prune(&server, "eve-token-of-the-tests", json!({ "older_than_seconds": 60, "ended_before": "yesterday" }))
+            .await;
     assert_eq!((wrong.status, wrong.code()), (400, "invalid_request"), "{}", wrong.body);
-    let missing = prune(&server, "eve-token", json!({})).await;
+    let missing = prune(&server, "eve-token-of-the-tests", json!({})).await;
     assert_eq!(missing.status, 400, "how old is never guessed");
 }
 

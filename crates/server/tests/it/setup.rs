@@ -239,7 +239,7 @@ fn principal(name: &str, tenant: &str, scopes: &[Scope]) -> PrincipalToken {
         scopes: scopes.to_vec(),
         token_env: "X".into(),
     };
-    PrincipalToken { name: name.into(), config, token: format!("{name}-token") }
+    PrincipalToken { name: name.into(), config, token: format!("{name}-token-of-the-tests") }
 }
 
 impl Setup {

@@ -11,7 +11,7 @@ use crate::{
     setup::{Answered, Server, Setup},
 };
 
-const ANN: (&str, &str) = ("authorization", "Bearer ann-token");
+const ANN: (&str, &str) = ("authorization", "Bearer ann-token-of-the-tests");
 
 struct Route {
     card: Card,
@@ -120,7 +120,7 @@ async fn a_caller_without_a_token_or_without_the_scope_is_refused() {
             assert!(is_error_body(&answer), "{}", answer.body);
         }
         let Some(scope) = route.card.scope else { continue };
-        let answer = route.send(&server, "idle-token", "", b"{}").await;
+        let answer = route.send(&server, "idle-token-of-the-tests", "", b"{}").await;
         assert_eq!((answer.status, answer.code()), (403, "insufficient_scope"), "{}", route.name());
         let challenge = answer.header("www-authenticate").unwrap_or_default();
         assert!(challenge.contains(&format!("scope=\"{scope}\"")), "{challenge}");
@@ -135,8 +135,8 @@ async fn a_foreign_tenants_things_are_not_there() {
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
         let names_a_thing = route.names_a_thing();
-        let mine = route.send(&server, "ann-token", "", route.body()).await;
-        let hers = route.send(&server, "eve-token", "", route.body()).await;
+        let mine = route.send(&server, "ann-token-of-the-tests", "", route.body()).await;
+        let hers = route.send(&server, "eve-token-of-the-tests", "", route.body()).await;
         if names_a_thing {
             assert_eq!(mine.status, 200, "{}: {}", route.name(), mine.body);
             assert_eq!(hers.status, 404, "{}: {}", route.name(), hers.body);
@@ -155,8 +155,8 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
     for route in routes {
         // Definitions belong to the whole tenant.
         let names_a_thing = route.names_a_thing() && route.route.parameters().all(|name| name != "kind");
-        let his = route.send(&server, "bob-token", "", route.body()).await;
-        let seen = route.send(&server, "auditor-token", "", route.body()).await;
+        let his = route.send(&server, "bob-token-of-the-tests", "", route.body()).await;
+        let seen = route.send(&server, "auditor-token-of-the-tests", "", route.body()).await;
         assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
         if names_a_thing {
             assert_eq!(his.status, 404, "{}: {}", route.name(), his.body);
@@ -171,7 +171,7 @@ async fn an_unknown_key_is_refused_with_what_was_probably_meant() {
     let server = server().await;
     for route in routes(&server).await {
         let query = if !route.route.has_body() { "?qqqqqqqqqqqqqq=1" } else { "" };
-        let answer = route.send(&server, "ann-token", query, br#"{"qqqqqqqqqqqqqq": 1}"#).await;
+        let answer = route.send(&server, "ann-token-of-the-tests", query, br#"{"qqqqqqqqqqqqqq": 1}"#).await;
         assert_eq!(answer.status, 400, "{}: {}", route.name(), answer.body);
         assert!(answer.body.to_string().contains("unknown_key"), "{}: {}", route.name(), answer.body);
         let Some(field) = route.fields.first() else { continue };
@@ -179,7 +179,7 @@ async fn an_unknown_key_is_refused_with_what_was_probably_meant() {
         let body = json!({ typo.clone(): 1 }).to_string();
         let query = format!("?{typo}=1");
         let query = if !route.route.has_body() { query.as_str() } else { "" };
-        let answer = route.send(&server, "ann-token", query, body.as_bytes()).await;
+        let answer = route.send(&server, "ann-token-of-the-tests", query, body.as_bytes()).await;
         let hint = answer.body["error"]["hint"].as_str().unwrap_or_default();
         assert!(hint.contains(&format!("did you mean {field}?")), "{}: {}", route.name(), answer.body);
     }
@@ -207,7 +207,7 @@ async fn bad_bodies_are_refused_one_by_one() {
             (long.as_bytes(), 413, "too_large"),
         ];
         for (body, status, code) in bodies {
-            let answer = route.send(&server, "ann-token", "", body).await;
+            let answer = route.send(&server, "ann-token-of-the-tests", "", body).await;
             assert_eq!((answer.status, answer.code()), (status, code), "{}", route.name());
             assert!(is_error_body(&answer), "{}", answer.body);
         }
@@ -241,7 +241,7 @@ async fn bad_ids_and_wrong_types_are_refused() {
                 false => (format!("?{field}=%00%00"), String::new()),
                 true => (String::new(), json!({ field.as_str(): [[[]]] }).to_string()),
             };
-            let answer = route.send(&server, "ann-token", &query, body.as_bytes()).await;
+            let answer = route.send(&server, "ann-token-of-the-tests", &query, body.as_bytes()).await;
             assert_eq!(answer.status, 400, "{} with a bad {field}: {}", route.name(), answer.body);
             assert!(answer.body["error"]["message"].to_string().contains(field.as_str()), "{}", answer.body);
         }

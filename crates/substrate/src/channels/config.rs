@@ -42,25 +42,33 @@ const DEAD: &str = ".dead";
 pub struct ChannelConfig {
     /// What it is for. Shown to users, and to models that can use it.
     #[schemars(length(max = MOST_DESCRIPTION))]
+    #[schemars(extend("x-harmless" = "text for people and models"))]
     pub description: String,
     /// Who shares its messages: `agent`, `user` or `tenant` (also `global`).
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub scope: ChannelScope,
     /// `queue`: each message goes to one reader. `broadcast` (also `topic`): each consumer gets every message.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub semantic: Semantic,
     /// Default time to live of a message, in seconds; unlimited by default.
     #[schemars(range(min = 1, max = MOST_TTL))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub default_ttl: Option<u64>,
     /// Maximum messages that are kept for each owner. The oldest are dropped beyond it, and the publisher is told.
     #[schemars(range(min = 1, max = MOST_MESSAGES))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_messages: u64,
     /// How long a member of a consumer group has a message before another gets it, in milliseconds.
     #[schemars(range(min = LEAST_LEASE_MS, max = MOST_LEASE_MS))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub lease_ms: u64,
     /// Maximum deliveries of a message to a consumer group. Then it goes to the dead-letter channel.
     #[schemars(range(min = 1, max = MOST_ATTEMPTS))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_attempts: u32,
     /// The channel for messages that no member of a group acknowledged. Defaults to the name with `.dead`. It exists without being
     /// declared, with the same scope.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub dead_letter: Option<String>,
 }
 

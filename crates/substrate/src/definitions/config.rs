@@ -16,9 +16,11 @@ pub struct DefinitionsConfig {
     pub volumes_under: Vec<VolumeParent>,
     /// Maximum names and versions of each kind, per tenant, counted together.
     #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_versions: u64,
     /// Maximum total size of all versions of each kind, per tenant, in bytes.
     #[schemars(range(min = 1024, max = 1_073_741_824))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_bytes: u64,
 }
 
@@ -42,27 +44,37 @@ impl Default for DefinitionsConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct Grant {
     /// Tools: exact names or `prefix*`.
+    #[schemars(extend("x-power" = { "words": "lets agents that callers define use the tool: {}", "as": "text", "when": "not_default" }))]
     pub tools: Vec<String>,
     /// Agents of the config that they can spawn: exact names or `prefix*`. Agents that callers defined can always be spawned.
+    #[schemars(extend("x-power" = { "words": "lets agents that callers define use the agent: {}", "as": "text", "when": "not_default" }))]
     pub agents: Vec<String>,
     /// Volumes of the config. Volumes that were defined at runtime can always be used.
+    #[schemars(extend("x-power" = { "words": "lets agents that callers define use the volume: {}", "as": "text", "when": "not_default" }))]
     pub volumes: Vec<String>,
     /// Hosts: exact names, `*.suffix`, or `*`.
+    #[schemars(extend("x-power" = { "words": "lets agents that callers define use the host: {}", "as": "text", "when": "not_default" }))]
     pub hosts: Vec<String>,
     /// Memory scopes.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub memory_scopes: Vec<MemoryScope>,
     /// Skills: exact names or `prefix*`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub skills: Vec<String>,
     /// Channels.
     pub channels: ChannelGrant,
     /// Evaluation scopes: exact names or `prefix*`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub evaluation_scopes: Vec<String>,
     /// What they can define themselves with the tool `AgentDef`.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub definitions: Vec<DefinitionKind>,
     /// Models: `PROVIDER/MODEL` or `PROVIDER/*`; `*` for all.
+    #[schemars(extend("x-harmless" = "chooses among the providers, which are listed"))]
     pub models: Vec<String>,
     /// Maximum model turns per run.
     #[schemars(range(min = 1, max = 10_000))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_iterations: u32,
 }
 
@@ -71,8 +83,10 @@ pub struct Grant {
 #[serde(default, deny_unknown_fields)]
 pub struct ChannelGrant {
     /// Channels to publish to.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub publish: Vec<String>,
     /// Channels to subscribe to.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub subscribe: Vec<String>,
 }
 

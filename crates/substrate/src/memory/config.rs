@@ -12,22 +12,28 @@ use super::rules::Bounds;
 pub struct MemoryConfig {
     /// Maximum keys of one owner.
     #[schemars(range(min = 1, max = 10_000_000))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_keys: u64,
     /// Maximum stored bytes of one owner: keys and values, with about 300 bytes of provenance each.
     #[schemars(range(min = 1_024, max = 1_099_511_627_776_u64))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_bytes: u64,
     /// Maximum bytes of one value, as JSON.
     #[schemars(range(min = 64, max = 1_000_000))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_value_bytes: u64,
     /// Default time to live of a value, in seconds; unlimited by default.
     #[schemars(range(min = 1, max = 3_153_600_000_u64))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub default_ttl_seconds: Option<u64>,
     /// Maximum time to live of a value, in seconds, and the default if no other is set; no limit by
     /// default.
     #[schemars(range(min = 1, max = 3_153_600_000_u64))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_ttl_seconds: Option<u64>,
     /// Maximum bytes of the values that one search or list of the tool `Memory` returns; a call can request less.
     #[schemars(range(min = 1_024, max = 1_048_576))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub search_bytes: u64,
 }
 

@@ -23,12 +23,15 @@ use crate::problem::Problem;
 pub struct VolumeParent {
     /// The folder, relative to the config file; it must exist.
     #[schemars(length(min = 1))]
+    #[schemars(extend("x-power" = { "words": "lets callers define volumes in {}", "as": "path" }))]
     pub path: String,
     /// `rw` (read-write) or `ro` (read-only, the default): the most that volumes inside it can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-power" = { "words": "lets agents change files in volumes that callers define there", "as": "flag", "when": "rw" }))]
     pub mode: Option<VolumeMode>,
     /// The tenant whose volumes can be inside it; `default` by default. Other tenants need folders of their own.
     #[serde(default = "Tenant::default_tenant")]
+    #[schemars(extend("x-harmless" = "narrows who can define volumes there"))]
     pub tenant: Tenant,
 }
 

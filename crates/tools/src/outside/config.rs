@@ -25,28 +25,38 @@ const LONGEST_WORD: usize = 20;
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerConfig {
     /// The program and its arguments, for a server that drawloom starts and talks to over stdio. Either this or `url`.
+    #[schemars(extend("x-power" = { "words": "starts the program {}", "as": "program" }))]
     pub command: Vec<String>,
     /// The program's environment: under which name it gets which variable of drawloom's own environment, such as
     /// `GITHUB_TOKEN: MY_GITHUB_TOKEN`. Names only, never values. Besides these it gets `PATH`, `HOME` and `LANG`.
+    #[schemars(extend("x-power" = { "words": "gives the program the variable {}", "as": "variable" }))]
     pub env: BTreeMap<String, String>,
     /// Working directory of the program, relative to the config file; defaults to the config file's directory.
+    #[schemars(extend("x-power" = { "words": "starts the program in {}", "as": "path", "when": "other_folder" }))]
     pub cwd: Option<PathBuf>,
     /// URL of a server that uses streamable HTTP. Either this or `command`.
+    #[schemars(extend("x-power" = { "words": "calls {}", "as": "address" }))]
     pub url: Option<String>,
     /// The environment variable with the token that is sent to `url` as `Authorization: Bearer`.
+    #[schemars(extend("x-power" = { "words": "sends there the token in {}", "as": "variable" }))]
     pub bearer_env: Option<String>,
     /// More headers for `url`: the header's name, and the environment variable with its value.
+    #[schemars(extend("x-power" = { "words": "sends there the header {}", "as": "variable" }))]
     pub headers_env: BTreeMap<String, String>,
     /// Allowed tools, by the server's own names; `*` matches any characters.
+    #[schemars(extend("x-harmless" = "names only what this config or its project has"))]
     pub tools: Vec<String>,
     /// Timeout of a call, in milliseconds.
     #[schemars(range(min = 1, max = 86_400_000))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub timeout_ms: u64,
     /// Timeout for starting the server and listing its tools, in milliseconds.
     #[schemars(range(min = 1, max = 600_000))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub start_timeout_ms: u64,
     /// Maximum size of a result sent to the model, in bytes; longer ones are truncated in the middle.
     #[schemars(range(min = 1_024, max = 1_048_576))]
+    #[schemars(extend("x-harmless" = "a limit"))]
     pub max_output_bytes: usize,
 }
 

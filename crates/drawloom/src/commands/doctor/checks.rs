@@ -3,10 +3,11 @@
 use std::{path::Path, time::Duration};
 
 use drawloom_contract::{
+    failure::Explain as _,
     journal::{RunReader as _, StoreError},
     time::Clock as _,
 };
-use drawloom_server::auth::see_only_their_own;
+use drawloom_server::auth::{MAKE_TOKEN, check_token, see_only_their_own};
 use drawloom_store::{Options, Previous, Store};
 use drawloom_substrate::{Finding, Weight};
 use drawloom_wire::{
@@ -276,7 +277,15 @@ fn tokens(report: &mut Report, loaded: &Loaded, resolved: Option<&Resolved>) {
     let loopback = config::listen_address(&config.listen).is_none_or(|address| address.ip().is_loopback());
     let has_principals = !config.principals.is_empty();
     let reaching = resolved.map(|resolved| bash::with_network(config, &resolved.catalog)).unwrap_or_default();
-    let set = || Some(format!("set {name} to a long random text, such as the output of `openssl rand -hex 32`"));
+    let set = || Some(format!("set {name} to a long random text, such as the output of `{MAKE_TOKEN}`"));
+    let named = config.principals.iter().map(|(name, principal)| (format!("principal {name}"), &principal.token_env));
+    for (whose, variable) in named.chain([("the shared token".to_owned(), name)]) {
+        let Some(token) = loaded.variable(variable) else { continue };
+        if let Err(error) = check_token(&whose, &token) {
+            let text = format!("{error} ({variable}): `drawloom serve` does not start");
+            report.add(Verdict::Fail, "token", text, error.hint());
+        }
+    }
     match set_in(loaded, name) {
         Some(set) => report.ok("token", format!("{set} and required from clients")),
         None if has_principals && config.principals.values().any(|principal| is_set(&principal.token_env)) => {

@@ -115,7 +115,7 @@ fn a_token_decides_who_is_let_in_and_what_they_see() {
     );
     home.write("drawloom.yaml", &config);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
-    command.env("LOOKER", "a-token-to-look").env("DRAWLOOM_TOKEN", "a-token-for-all");
+    command.env("LOOKER", "a-token-to-look-at-things").env("DRAWLOOM_TOKEN", "a-token-for-all-purposes");
     let server = home.serve_with(command);
 
     let stranger = Client::new(&server.url, Era::Stateless);
@@ -124,7 +124,7 @@ fn a_token_decides_who_is_let_in_and_what_they_see() {
     assert!(refused.header("www-authenticate").is_some());
     assert_eq!(refused.next().expect("an error")["error"]["code"], "no_token");
 
-    let looker = Client::new(&server.url, Era::Sessions).with_token("a-token-to-look").opened();
+    let looker = Client::new(&server.url, Era::Sessions).with_token("a-token-to-look-at-things").opened();
     let seen = looker.ask("tools/list", json!({}));
     assert_eq!(names(&seen), ["get_run", "list_runs", "read_artifact", "get_batch", "list_agents"]);
     let denied = looker.call("spawn_run", json!({ "agent": "echo", "prompt": "x" }));
@@ -132,7 +132,7 @@ fn a_token_decides_who_is_let_in_and_what_they_see() {
     assert!(denied["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("insufficient_scope")));
 
     // A session belongs to whoever opened it.
-    let mut thief = Client::new(&server.url, Era::Sessions).with_token("a-token-for-all");
+    let mut thief = Client::new(&server.url, Era::Sessions).with_token("a-token-for-all-purposes");
     thief.session = looker.session.clone();
     assert_eq!(thief.send(&thief.request(1, "tools/list", json!({}))).status, 404);
 }

@@ -80,9 +80,9 @@ fn who_may_not_ask_for_a_task_gets_the_answer_in_its_place() {
     );
     home.write("drawloom.yaml", &config);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
-    command.env("MAKER", "a-token-to-make");
+    command.env("MAKER", "a-token-to-make-things-with");
     let server = home.serve_with(command);
-    let client = Client::new(&server.url, Era::Stateless).with_token("a-token-to-make");
+    let client = Client::new(&server.url, Era::Stateless).with_token("a-token-to-make-things-with");
     let made = client.begin(1, "spawn_run", json!({ "agent": "later", "prompt": "x" }), takes_tasks()).answer();
     assert_eq!(made["result"]["structuredContent"]["final_text"], "later: x", "{made}");
 }

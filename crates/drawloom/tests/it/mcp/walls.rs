@@ -24,16 +24,16 @@ fn a_token_without_scopes_sees_nothing_and_stops_nothing_by_any_method() {
     home.write("drawloom.yaml", &config);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
     command
-        .env("IDLE", "a-token-for-nothing")
-        .env("LOOKER", "a-token-to-look")
-        .env("DRAWLOOM_TOKEN", "a-token-for-all");
+        .env("IDLE", "a-token-for-nothing-at-all")
+        .env("LOOKER", "a-token-to-look-at-things")
+        .env("DRAWLOOM_TOKEN", "a-token-for-all-purposes");
     let server = home.serve_with(command);
-    let all = Client::new(&server.url, Era::Stateless).with_token("a-token-for-all");
+    let all = Client::new(&server.url, Era::Stateless).with_token("a-token-for-all-purposes");
     let spawn = json!({ "agent": "never", "prompt": "x", "mode": "detach" });
     let id =
         all.begin(1, "spawn_run", spawn, json!({ KEY: "k" })).answer()["result"]["structuredContent"]["run_id"].clone();
 
-    let idle = Client::new(&server.url, Era::Stateless).with_token("a-token-for-nothing");
+    let idle = Client::new(&server.url, Era::Stateless).with_token("a-token-for-nothing-at-all");
     assert_eq!(idle.ask("tools/list", json!({}))["result"]["tools"], json!([]));
     assert_eq!(idle.ask("resources/list", json!({}))["result"]["resources"], json!([]));
     let uri = format!("drawloom://runs/{}/journal", id.as_str().expect("an id"));
@@ -50,7 +50,7 @@ fn a_token_without_scopes_sees_nothing_and_stops_nothing_by_any_method() {
         let message = refused["error"]["message"].as_str().unwrap_or_default();
         assert!(message.starts_with("insufficient_scope"), "{method}: {refused}");
     }
-    let looker = Client::new(&server.url, Era::Stateless).with_token("a-token-to-look");
+    let looker = Client::new(&server.url, Era::Stateless).with_token("a-token-to-look-at-things");
     assert_eq!(looker.ask("tasks/get", json!({ "taskId": id, "_meta": tasks() }))["result"]["status"], "working");
     assert!(looker.ask("tasks/cancel", json!({ "taskId": id, "_meta": tasks() }))["error"].is_object());
     for client in [&idle, &looker] {
@@ -159,10 +159,13 @@ fn a_subscription_to_what_is_somebody_elses_is_answered_as_one_to_what_does_not_
     );
     home.write("drawloom.yaml", &config);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
-    command.env("ANN", "token-of-ann").env("BOB", "token-of-bob").env("EVE", "token-of-eve");
+    command
+        .env("ANN", "token-of-ann-and-no-other")
+        .env("BOB", "token-of-bob-and-no-other")
+        .env("EVE", "token-of-eve-and-no-other");
     let server = home.serve_with(command);
     let open = |token: &str| Client::new(&server.url, Era::Sessions).with_token(token).opened();
-    let ann = open("token-of-ann");
+    let ann = open("token-of-ann-and-no-other");
     let spawned = ann.call("spawn_run", json!({ "agent": "never", "prompt": "x", "mode": "detach" }));
     let id = spawned["structuredContent"]["run_id"].as_str().expect("an id").to_owned();
     let unknown = format!("{}{}", &id[..id.len() - 4], "0000");
@@ -171,7 +174,7 @@ fn a_subscription_to_what_is_somebody_elses_is_answered_as_one_to_what_does_not_
         answer.to_string().replace(run, "RUN")
     };
     assert!(ask(&ann, &id).contains("\"result\""), "{}", ask(&ann, &id));
-    for token in ["token-of-bob", "token-of-eve"] {
+    for token in ["token-of-bob-and-no-other", "token-of-eve-and-no-other"] {
         let client = open(token);
         let (theirs, nothing) = (
             client.ask("resources/read", json!({ "uri": format!("drawloom://runs/{id}/journal") })),
