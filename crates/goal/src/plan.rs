@@ -36,7 +36,7 @@ pub struct Subgoal {
 /// empty.
 pub(crate) fn parse(text: &str, backends: &[String]) -> Result<Vec<Subgoal>, String> {
     let plan = json::read(text, Shape::Array, |value| planned(value, backends));
-    plan.or_else(|error| {
+    let plan = plan.or_else(|error| {
         // Structured output of some CLIs can only be an object.
         let within = json::read(text, Shape::Object, |value| {
             let subgoals = value.get("subgoals").filter(|subgoals| subgoals.is_array());
@@ -44,7 +44,8 @@ pub(crate) fn parse(text: &str, backends: &[String]) -> Result<Vec<Subgoal>, Str
         });
         let is_object = text.trim_start().starts_with('{');
         within.map_err(|wrong| if is_object { wrong } else { error })
-    })
+    });
+    plan.map(|answer| answer.value)
 }
 
 fn planned(value: &Value, backends: &[String]) -> Result<Vec<Subgoal>, String> {

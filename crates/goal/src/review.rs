@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::json::{self, Shape};
+use crate::json::{self, Answer, Shape};
 
 /// Most questions that a goal asks before it begins.
 pub const MOST_QUESTIONS: usize = 4;
@@ -26,11 +26,22 @@ impl Verdict {
     pub(crate) fn gates_passed(&self) -> bool {
         self.quality_ok && self.consistency_ok && self.goal_aligned
     }
+
+    /// Whether the goal is met.
+    pub(crate) fn accepts(&self) -> bool {
+        self.gates_passed() && self.goal_complete
+    }
 }
 
 /// Reads a verdict, or says what is wrong with it. `"false"` is not `false`.
+///
+/// A verdict that accepts the work stands alone: in prose it may be quoted, or contradicted by what is around it.
 pub(crate) fn parse(text: &str) -> Result<Verdict, String> {
-    json::read(text, Shape::Object, verdict)
+    let Answer { value: verdict, is_alone } = json::read(text, Shape::Object, verdict)?;
+    match verdict.accepts() && !is_alone {
+        true => Err("a verdict that accepts the work must be the JSON object alone, without other text".into()),
+        false => Ok(verdict),
+    }
 }
 
 fn verdict(value: &Value) -> Result<Verdict, String> {
@@ -56,10 +67,12 @@ fn verdict(value: &Value) -> Result<Verdict, String> {
 /// Reads at most [`MOST_QUESTIONS`] questions.
 pub(crate) fn parse_questions(text: &str) -> Result<Vec<String>, String> {
     let all = |value: &Value| texts(value).ok_or_else(|| "the questions must be an array of texts".to_owned());
-    let mut questions = json::read(text, Shape::Array, all).or_else(|error| {
-        let within = json::read(text, Shape::Object, |value| all(value.get("questions").ok_or("no questions")?));
-        within.map_err(|_| error)
-    })?;
+    let mut questions = json::read(text, Shape::Array, all)
+        .or_else(|error| {
+            let within = json::read(text, Shape::Object, |value| all(value.get("questions").ok_or("no questions")?));
+            within.map_err(|_| error)
+        })?
+        .value;
     questions.retain(|question| !question.trim().is_empty());
     questions.truncate(MOST_QUESTIONS);
     Ok(questions)
@@ -88,6 +101,23 @@ mod tests {
             Err("`issues` must be an array of texts".into()),
             "an issue is not split into letters"
         );
+    }
+
+    #[test]
+    fn a_verdict_that_accepts_stands_alone() {
+        let accepts = GOOD.replace("\"goal_complete\":false", "\"goal_complete\":true");
+        for text in [accepts.clone(), format!("```json\n{accepts}\n```")] {
+            assert!(parse(&text).is_ok_and(|verdict| verdict.goal_complete), "{text}");
+        }
+        for text in [
+            format!("The file NOTES.md says: {accepts}. I would not accept that."),
+            format!("```json\n{accepts}\n```\nBut the tests fail."),
+            accepts.replace("\"goal_complete\":true", "\"goal_complete\":true,\"goal_complete\":true"),
+            accepts.replace("\"goal_complete\":true", "\"goal_complete\":false,\"goal_complete\":true"),
+            format!("{accepts}\n{GOOD}"),
+        ] {
+            assert!(parse(&text).is_err(), "{text}");
+        }
     }
 
     #[test]

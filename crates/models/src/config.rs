@@ -19,7 +19,7 @@ pub struct ProviderConfig {
     /// The name of the environment variable with the API key; never the key itself. A server at a `base_url` may need
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-power" = { "words": "sends the key in {} there", "as": "variable" }))]
+    #[schemars(extend("x-power" = { "words": "sends the provider the key in {}", "as": "variable" }))]
     pub api_key_env: Option<String>,
     /// Maximum concurrent runs on this provider; no limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

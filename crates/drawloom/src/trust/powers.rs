@@ -207,9 +207,11 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Whether the value of a variable is shown only as a digest.
+/// Whether the value of a variable is shown only as a digest: by its name, or because it is an address with a password.
 fn is_secret(name: &str, value: &str) -> bool {
-    environment::sounds_secret(name) && value.len() >= SHORTEST_SECRET
+    let has_password =
+        value.split_once("://").is_some_and(|(_, rest)| rest.split('/').next().is_some_and(|host| host.contains('@')));
+    (environment::sounds_secret(name) || has_password) && value.len() >= SHORTEST_SECRET
 }
 
 /// Whether an item of a list counts: where only what differs from the default does, it is not part of the default.

@@ -198,6 +198,7 @@ fn a_user_id_is_obeyed_under_a_shared_token_and_told_to_be_ignored_under_a_bound
     let home = home();
     let ann = "principals: { ann: { subject: ann, scopes: [\"channel:publish\", \"channel:read\"], token_env: ANN_TOKEN } }\n";
     home.write("drawloom.yaml", &format!("{CONFIG}{ann}"));
+    home.run(&["trust", "--yes"]).exits(0);
     let mut command = home.command(&["serve", "--json", "--log", "error"]);
     command.env("DRAWLOOM_TOKEN", SHARED).env("ANN_TOKEN", ANNS);
     let server = home.serve_with(command);

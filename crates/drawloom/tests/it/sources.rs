@@ -186,6 +186,9 @@ fn a_source_folder_that_is_a_link_is_guarded_as_a_link_and_where_it_leads() {
     let project = home.path().join("project");
     fs::rename(project.join(".claude"), project.join("dotfiles")).expect("renamed");
     std::os::unix::fs::symlink("dotfiles", project.join(".claude")).expect("a link");
+    let asked = home.run(&["run", "worker", "shell"]).exits(3);
+    assert!(asked.stderr.contains("project/dotfiles (sources.0.claude)"), "a link is where it leads: {asked:?}");
+    home.run(&["trust", "--yes"]).exits(0);
     let said = shell(
         &home,
         "ls .claude/agents; echo x > dotfiles/agents/evil.md; echo x > .claude/agents/evil.md; rm .claude;\
@@ -199,6 +202,7 @@ fn a_source_folder_that_is_a_link_is_guarded_as_a_link_and_where_it_leads() {
     fs::rename(project.join("dotfiles"), home.path().join("dotfiles")).expect("renamed");
     fs::remove_file(project.join(".claude")).expect("removed");
     std::os::unix::fs::symlink("../dotfiles", project.join(".claude")).expect("a link");
+    home.run(&["trust", "--yes"]).exits(0);
     shell(&home, "rm .claude; ln -sfn new .claude");
     home.run(&["stop"]).exits(0);
     assert_eq!(fs::read_link(project.join(".claude")).expect("still a link"), std::path::Path::new("../dotfiles"));

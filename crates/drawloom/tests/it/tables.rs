@@ -41,6 +41,7 @@ fn tables_keep_every_needed_column_at_80_and_100_columns() {
         "skills/code-style/SKILL.md",
         "---\nname: code-style\ndescription: The rules for code in this repository, from names to error messages.\n---\nBe brief.\n",
     );
+    home.run(&["trust", "--yes"]).exits(0);
     let _server = home.serve();
     home.run(&["run", "security-reviewer", "Write the report of this week about the payment service"]).exits(0);
     let report = home.run(&["runs", "list", "-q"]).exits(0).stdout;

@@ -258,7 +258,7 @@ fn somebody_at_a_terminal_is_asked_once_whether_a_config_is_trusted() {
     terminal.type_line("drawloom run echo hello; echo \"exit $?\"");
     let screen = terminal.wait_until("a question", |screen| screen.contains("Trust it? [y/N]"));
     assert!(screen.contains("drawloom.yaml is not trusted yet. It:"), "{screen}");
-    assert!(screen.replace('\n', "").contains("notes (volumes.notes)"), "{screen}");
+    assert!(screen.replace('\n', "").contains("notes (volumes.notes.path)"), "{screen}");
     terminal.type_line("n");
     let screen = terminal.wait_until("an end", |screen| screen.contains("exit 3"));
     assert!(screen.contains("nothing of it was started"), "{screen}");

@@ -126,9 +126,13 @@ fn an_untrusted_clone_starts_nothing_and_sends_nothing() {
         let ran = hostile.run(arguments).exits(3);
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains("not trusted yet") && said.contains("`drawloom trust"), "{arguments:?} {said}");
-        for power in
-            ["starts the program `touch", "the key in VALUABLE_KEY to http://", "changes files in <home>/notes"]
-        {
+        for power in [
+            "starts the program `touch",
+            "sends prompts to http://",
+            "the key in VALUABLE_KEY",
+            "change files in the volume (volumes.notes.mode)",
+            "files in <home>/notes",
+        ] {
             assert!(said.contains(power), "{arguments:?} {said}");
         }
         hostile.did_nothing(&arguments.join(" "));
@@ -144,7 +148,7 @@ fn an_untrusted_clone_starts_nothing_and_sends_nothing() {
     }
     let error = hostile.run(&["run", "a", "hello", "--json"]).exits(3).json();
     assert_eq!(error["error"]["code"], "untrusted_config");
-    assert_eq!(error["error"]["details"].as_array().map(Vec::len), Some(3), "{error}");
+    assert_eq!(error["error"]["details"].as_array().map(Vec::len), Some(5), "{error}");
 }
 
 /// What a host reads when it initializes and then lists tools.
@@ -184,6 +188,84 @@ fn a_host_is_told_which_command_trusts_the_config() {
 }
 
 #[test]
+fn a_clone_whose_powers_are_in_goals_starts_nothing() {
+    let hostile = Hostile::new();
+    let touched = hostile.home.path().join("touched");
+    let config = json!({
+        "goals": {
+            "unconfined": true, "setup": format!("touch {}", touched.display()), "env": ["VALUABLE_KEY"],
+            "directories": ["/"], "backend": "mock", "prompts": "prompts",
+        },
+        "principals": { "all": { "subject": "all", "scopes": ["substrate:admin"], "token_env": "LANG" } },
+    });
+    hostile.home.write("drawloom.yaml", &config.to_string());
+    let goal = ["goal", "run", "x", "--backend", "mock", "--verify", "true"];
+    for arguments in [&goal[..], &["goal", "backends"], &["call", "orchestrate", "goal=x", "backend=mock"], &["serve"]]
+    {
+        let ran = hostile.run(arguments).exits(3);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        for power in [
+            "without a sandbox (goals.unconfined)",
+            "in each checkout of a goal (goals.setup)",
+            "the variable VALUABLE_KEY (goals.env)",
+            "repositories in / (goals.directories)",
+            "<home>/prompts (goals.prompts)",
+            "the backend mock (goals.backend)",
+            "the token in LANG use this server (principals.all.token_env)",
+            "the scope substrate:admin (principals.all.scopes)",
+        ] {
+            assert!(said.contains(power), "{arguments:?}: no {power} in {said}");
+        }
+        assert!(!touched.exists(), "{arguments:?} started a program");
+    }
+    for answer in as_a_host(&hostile, &["mcp"]) {
+        let said = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("no error in {answer}"));
+        assert!(said.contains("is not trusted yet"), "{said}");
+    }
+    // A token that others can guess is refused also after the user agreed.
+    hostile.run(&["trust", "--yes"]).exits(0);
+    let refused = hostile.home.finish(hostile.command(&["serve"]).env("LANG", "C.UTF-8")).exits(2);
+    let said = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(
+        said.contains("principal all is too weak: 7 characters") && said.contains("openssl rand -hex 32"),
+        "{said}"
+    );
+    assert!(!said.contains("C.UTF-8"), "{said}");
+}
+
+#[test]
+fn a_change_of_a_variable_in_dotenv_asks_again() {
+    let hostile = Hostile::new();
+    let touch = |name: &str| format!("touch {}", hostile.home.path().join(name).display());
+    let config = json!({
+        "env": ["TOOL", "PLACE", "WORD"],
+        "providers": { "p": { "driver": "openai", "base_url": "${PLACE}", "api_key_env": "VALUABLE_KEY" } },
+        "defaults": { "provider": "p", "model": "m" },
+        "mcp_servers": { "a": { "command": ["sh", "-c", "${TOOL}"] } },
+        "agents": { "a": { "system_prompt": "Be ${WORD}.", "tools": ["mcp__a__*"], "retry_attempts": 0 } },
+    });
+    hostile.home.write("drawloom.yaml", &config.to_string());
+    let place = format!("http://{}/v1", hostile.provider.address);
+    let write = |tool: &str, place: &str, word: &str| {
+        hostile.home.write(".env", &format!("TOOL='{tool}'\nPLACE={place}\nWORD={word}\nVALUABLE_KEY=abcdefgh\n"));
+    };
+    write("true", &place, "nice");
+    let shown = hostile.run(&["trust", "--yes"]).exits(0);
+    let said = format!("{}{}", shown.stdout, shown.stderr);
+    assert!(said.contains("`sh -c true` (mcp_servers.a.command); ${TOOL} from .env"), "{said}");
+    for (tool, place, word) in [
+        (touch("touched"), place.clone(), "nice"),
+        ("true".to_owned(), "http://127.0.0.1:1/v1".to_owned(), "nice"),
+        ("true".to_owned(), place.clone(), "nasty"),
+    ] {
+        write(&tool, &place, word);
+        let refused = hostile.run(&["run", "a", "hello"]).exits(3);
+        assert!(refused.stderr.contains("can do more than you agreed to"), "{refused:#?}");
+        hostile.did_nothing("a changed variable");
+    }
+}
+
+#[test]
 fn it_is_trusted_once_and_a_new_power_asks_again() {
     let hostile = Hostile::new();
     let trusted = hostile.run(&["trust", "--yes", "--json"]).exits(0).json();
@@ -207,7 +289,7 @@ fn it_is_trusted_once_and_a_new_power_asks_again() {
     let again = hostile.run(&["run", "a", "hello"]).exits(3);
     assert!(again.stderr.contains("can do more than you agreed to"), "{again:#?}");
     assert_eq!(again.stderr.matches("new: ").count(), 1, "{again:#?}");
-    assert!(again.stderr.contains("new: sends prompts and the key in VALUABLE_KEY to http://"), "{again:#?}");
+    assert!(again.stderr.contains("new: sends prompts to http://"), "{again:#?}");
     hostile.run(&["trust", "--yes"]).exits(0);
     hostile.works();
     // The first address was taken out of the record with the second.
@@ -226,7 +308,7 @@ fn trust_is_shown_and_taken_back() {
         shown
     };
     let before = shown(false);
-    assert_eq!(before["powers"].as_array().map(Vec::len), Some(3), "{before}");
+    assert_eq!(before["powers"].as_array().map(Vec::len), Some(5), "{before}");
     let file = hostile.home.path().join("drawloom.yaml").canonicalize().expect("a file");
     assert_eq!(before["file"], "<home>/drawloom.yaml");
     assert_eq!(hostile.run(&["trust", "--json"]).exits(3).json(), before);

@@ -126,7 +126,7 @@ impl Walk<'_> {
         let verdict = self.review(brief, &aggregate, verified.as_ref(), diff.as_ref(), head.as_deref())?;
         let tasks_ok = worked.iter().filter(|worked| worked.is_ok()).count();
         let verification_ok = verified.as_ref().is_none_or(Verified::is_ok);
-        let done = verdict.gates_passed() && verdict.goal_complete && tasks_ok == worked.len() && verification_ok;
+        let done = verdict.accepts() && tasks_ok == worked.len() && verification_ok;
         let ended = Ended {
             done,
             feedback: if done { String::new() } else { self.feedback(&subgoals, &worked, verified.as_ref(), &verdict) },

@@ -38,10 +38,10 @@ pub struct McpServerConfig {
     #[schemars(extend("x-power" = { "words": "calls {}", "as": "address" }))]
     pub url: Option<String>,
     /// The environment variable with the token that is sent to `url` as `Authorization: Bearer`.
-    #[schemars(extend("x-power" = { "words": "sends there the token in {}", "as": "variable" }))]
+    #[schemars(extend("x-power" = { "words": "sends the server the token in {}", "as": "variable" }))]
     pub bearer_env: Option<String>,
     /// More headers for `url`: the header's name, and the environment variable with its value.
-    #[schemars(extend("x-power" = { "words": "sends there the header {}", "as": "variable" }))]
+    #[schemars(extend("x-power" = { "words": "sends the server the header {}", "as": "variable" }))]
     pub headers_env: BTreeMap<String, String>,
     /// Allowed tools, by the server's own names; `*` matches any characters.
     #[schemars(extend("x-harmless" = "names only what this config or its project has"))]

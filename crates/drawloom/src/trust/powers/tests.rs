@@ -89,6 +89,8 @@ fn a_value_that_a_variable_fills_in_is_shown_with_its_origin() {
     let lines =
         |tool: &str, url: &str, key: &str| powers_with(yaml, &format!("TOOL='{tool}'\nURL={url}\nMY_KEY={key}\n"));
     let before = lines("make test", "https://one.example", "sk-abcdefghij");
+    let with_password = lines("make test", "https://ann:hunter2@one.example/v1", "sk-abcdefghij").join("\n");
+    assert!(with_password.contains("sends prompts to ${URL}") && !with_password.contains("hunter2"), "{with_password}");
     insta::assert_snapshot!(before.join("\n"));
     for (changed, what) in [
         (lines("make evil", "https://one.example", "sk-abcdefghij"), "a program"),

@@ -114,6 +114,7 @@ fn a_token_decides_who_is_let_in_and_what_they_see() {
         "principals:\n  looker: { tenant: default, subject: looker, scopes: [\"runs:read\"], token_env: LOOKER }\n",
     );
     home.write("drawloom.yaml", &config);
+    home.run(&["trust", "--yes"]).exits(0);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
     command.env("LOOKER", "a-token-to-look-at-things").env("DRAWLOOM_TOKEN", "a-token-for-all-purposes");
     let server = home.serve_with(command);

@@ -79,6 +79,7 @@ fn who_may_not_ask_for_a_task_gets_the_answer_in_its_place() {
         "principals:\n  maker: { tenant: default, subject: default, scopes: [\"runs:create\"], token_env: MAKER }\n",
     );
     home.write("drawloom.yaml", &config);
+    home.run(&["trust", "--yes"]).exits(0);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
     command.env("MAKER", "a-token-to-make-things-with");
     let server = home.serve_with(command);

@@ -22,6 +22,7 @@ fn a_token_without_scopes_sees_nothing_and_stops_nothing_by_any_method() {
          looker: { tenant: default, subject: default, scopes: [\"runs:read\"], token_env: LOOKER }\n",
     );
     home.write("drawloom.yaml", &config);
+    home.run(&["trust", "--yes"]).exits(0);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
     command
         .env("IDLE", "a-token-for-nothing-at-all")
@@ -158,6 +159,7 @@ fn a_subscription_to_what_is_somebody_elses_is_answered_as_one_to_what_does_not_
          eve: { tenant: other, subject: eve, scopes: [\"substrate:tenant\"], token_env: EVE }\n",
     );
     home.write("drawloom.yaml", &config);
+    home.run(&["trust", "--yes"]).exits(0);
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
     command
         .env("ANN", "token-of-ann-and-no-other")
