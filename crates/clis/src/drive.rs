@@ -261,7 +261,7 @@ fn ended(run: &Run, status: Status, error: Option<RunError>, final_text: Option<
         final_text,
         usage: run.view.usage,
         cost: run.view.cost,
-        warnings: run.accepted.warnings.clone(),
+        warnings: run.warnings(),
     }))
 }
 

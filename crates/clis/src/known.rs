@@ -8,7 +8,7 @@ use crate::{
     config::{CliConfig, ClisConfig, PresetName},
     error::Error,
     input::Mode,
-    preset::{ModeArgs, Preset, Setting},
+    preset::{Metering, ModeArgs, Preset, Setting},
     presets::{self, Template},
 };
 
@@ -76,6 +76,11 @@ impl Cli {
     /// Whether our sandbox holds it.
     pub fn is_confined(&self) -> bool {
         !self.config.unconfined
+    }
+
+    /// What it reports of its calls.
+    pub fn metering(&self) -> Metering {
+        self.preset().metering()
     }
 
     /// Refuses a mode that it does not have in an isolated checkout.

@@ -26,5 +26,6 @@ pub use error::Error;
 pub use executor::{CliExecutor, EXECUTOR, Parts};
 pub use input::{Mode, RunInput};
 pub use known::{Cli, Clis};
+pub use preset::Metering;
 pub use probe::{Login, Probe, probe};
 pub use reply::{Problem, ProblemKind, Reply};

@@ -103,6 +103,9 @@ pub(crate) trait Preset: Send + Sync {
     /// Whether a session can be continued.
     fn resumes(&self) -> bool;
 
+    /// What it reports of its calls.
+    fn metering(&self) -> Metering;
+
     /// Whether what it reports of a continued session is the sum of all its processes.
     fn reports_sums(&self) -> bool {
         false
@@ -131,6 +134,17 @@ pub(crate) trait Reader: Send {
     fn session(&self) -> Option<&str>;
 
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply;
+}
+
+/// What a CLI reports of a call, so that a budget can count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metering {
+    /// Tokens and cost.
+    Cost,
+    /// Tokens alone.
+    Tokens,
+    /// Neither.
+    Nothing,
 }
 
 /// How a process ended.

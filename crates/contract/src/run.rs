@@ -34,6 +34,8 @@ pub struct Run {
     pub versions: Vec<String>,
     /// How it is tried, while it is a suspect and its step has no outcome.
     pub trial: Option<Trial>,
+    /// Model turns, and calls of its executor, that were in flight when the server ended: each is made again and may be paid twice.
+    pub interrupted: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +67,23 @@ pub enum FoldError {
     NoIntent { seq: Seq, what: String },
 }
 
+/// The code of a model turn that was in flight when the server ended.
+pub const INTERRUPTED: &str = "interrupted";
+
 impl Run {
+    /// The warnings of its outcome: those it was accepted with, and what it may have paid twice.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.accepted.warnings.clone();
+        if self.interrupted > 0 {
+            let calls = if self.interrupted == 1 { "call was" } else { "calls were" };
+            warnings.push(format!(
+                "{} {calls} made again because the server ended during the first try; it may be charged twice",
+                self.interrupted
+            ));
+        }
+        warnings
+    }
+
     pub fn begin(record: &Record) -> Result<Self, FoldError> {
         match (&record.body, record.seq) {
             (Body::Accepted(accepted), 1) => Ok(Self {
@@ -81,6 +99,7 @@ impl Run {
                 open_calls: Vec::new(),
                 versions: vec![accepted.version.clone()],
                 trial: None,
+                interrupted: 0,
                 accepted: accepted.clone(),
             }),
             _ => Err(FoldError::NoBeginning),
@@ -112,6 +131,7 @@ impl Run {
             Body::TurnFailed(failed) => {
                 self.end_turn(record.seq, failed.turn)?;
                 self.counted_failures += u32::from(failed.counted);
+                self.interrupted += u32::from(failed.error.code == INTERRUPTED);
             }
             Body::Switched(switched) => {
                 self.model = switched.to.clone();
@@ -131,7 +151,8 @@ impl Run {
                 self.trial = None;
             }
             Body::CallDone(done) => {
-                self.open_call(record.seq, done.call)?;
+                let by_executor = self.open_call(record.seq, done.call)?.started.by_executor;
+                self.interrupted += u32::from(done.in_doubt && by_executor);
                 self.open_calls.retain(|open| open.call != done.call);
                 self.trial = None;
             }

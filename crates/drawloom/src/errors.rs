@@ -110,6 +110,7 @@ errors! {
         "unknown_cli": "The agent names a coding CLI that is not configured any more.", "Set `provider` of the agent to one of those in the message.";
         "unknown_provider": "The provider is not in the config any more.", "Add it under `providers`, or start a new run.";
         "unknown_user_tier": "Unknown user tier.", "Define it under `user_tiers`, or leave `user_tier` out.";
+        "unmetered_backend": "The goal has a limit of cost or tokens, and the backend does not report them.", "Use `--max-agent-calls` (or `--max-tokens`), or choose another backend.";
         "unpriced_model": "A money budget is set, and the model has no price.", "Add its price under `pricing`, or use a token budget.";
         "unreadable": "The journal of the run cannot be read.", "Use the version that wrote it, or restore a backup.";
     }

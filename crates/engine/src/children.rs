@@ -4,6 +4,7 @@ use drawloom_contract::{
     definition::matches,
     ids::RunKey,
     record::{Body, CallDone, Collect, Parent, Seq, Status},
+    run::Run,
     runs::Start,
     usage::Usage,
     view::RunView,
@@ -107,6 +108,28 @@ impl RunTask {
         Ok(planned)
     }
 
+    /// How many calls of each child were made again after the server ended during them. Only reports tell.
+    async fn interrupted(&self, children: &[RunView], collect: Collect) -> Option<Vec<u32>> {
+        let mut counts = vec![0; children.len()];
+        if collect != Collect::Reports {
+            return Some(counts);
+        }
+        // Such a child has a warning, so the journals of all others need no reading.
+        for (count, child) in counts.iter_mut().zip(children).filter(|(_, child)| !child.warnings.is_empty()) {
+            let key = RunKey { tenant: self.key.tenant.clone(), run: child.run };
+            let reader = &self.engine.parts.reader;
+            let records = self.engine.read(|| reader.read_journal(&key, 0, usize::MAX >> 1)).await?;
+            if let Some((first, rest)) = records.split_first()
+                && let Ok(mut run) = Run::begin(first)
+            {
+                // A journal that cannot be folded is reported where the run is shown.
+                _ = rest.iter().try_for_each(|record| run.apply(record));
+                *count = run.interrupted;
+            }
+        }
+        Some(counts)
+    }
+
     /// Journals the results of waits whose children have all ended. `None` when the children cannot be read.
     pub(crate) async fn collect_children(&mut self) -> Option<()> {
         let waiting: Vec<(Seq, Collect)> = self
@@ -119,7 +142,8 @@ impl RunTask {
             let key: RunKey = self.key.clone();
             let children = self.engine.read(|| self.engine.parts.reader.list_children(&key, call)).await?;
             if children.iter().all(|child| child.status.is_terminal()) {
-                let (text, is_error) = collected(&children, collect);
+                let interrupted = self.interrupted(&children, collect).await?;
+                let (text, is_error) = collected(&children, &interrupted, collect);
                 self.push(Body::CallDone(CallDone {
                     call,
                     text,
@@ -136,12 +160,13 @@ impl RunTask {
 }
 
 /// What a model is told of its children's ends.
-fn collected(children: &[RunView], collect: Collect) -> (String, bool) {
+fn collected(children: &[RunView], interrupted: &[u32], collect: Collect) -> (String, bool) {
     let share = MOST_BYTES / children.len().max(1);
     match (collect, children) {
         (Collect::Reports, children) => {
-            let reports = children.iter().map(|child| {
+            let reports = children.iter().zip(interrupted).map(|(child, interrupted)| {
                 json!({
+                    "interrupted": interrupted,
                     "run_id": child.run,
                     "status": child.status,
                     "output": shortened(child.final_text.clone().unwrap_or_default(), share),

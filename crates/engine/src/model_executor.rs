@@ -237,7 +237,7 @@ impl Loop {
     }
 
     fn finish(&self, run: &Run, reason: StopReason) -> Effect {
-        let mut warnings = run.accepted.warnings.clone();
+        let mut warnings = run.warnings();
         let stop_reason = match (self.offered_tools, self.limit) {
             (true, _) => reason,
             (false, Some((Limit::Budget, _))) => {
@@ -271,7 +271,7 @@ impl Loop {
             final_text: None,
             usage: run.view.usage,
             cost: run.view.cost,
-            warnings: run.accepted.warnings.clone(),
+            warnings: run.warnings(),
         }))
     }
 }

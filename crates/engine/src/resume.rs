@@ -6,7 +6,7 @@ use drawloom_contract::{
     failure::{Failure, RunError},
     ids::RunKey,
     record::{Body, CallDone, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
-    run::OpenCall,
+    run::{INTERRUPTED, OpenCall},
     tool::{Over, Repeat, Verdict},
     usage::Usage,
     view::RunView,
@@ -133,7 +133,7 @@ impl RunTask {
             self.push(Body::TurnFailed(TurnFailed {
                 turn,
                 attempt,
-                error: RunError::new("interrupted", "the server process ended during the model call"),
+                error: RunError::new(INTERRUPTED, "the server process ended during the model call"),
                 retry_at: Some(self.wall()),
                 counted: false,
                 maybe_paid: true,

@@ -374,7 +374,7 @@ impl RunTask {
 
     /// An end that no executor decided.
     pub(crate) fn outcome(&self, status: Status, error: Option<RunError>) -> Outcome {
-        let warnings = self.accepted().warnings.clone();
+        let warnings = self.run.warnings();
         let (usage, cost) = (self.run.view.usage, self.run.view.cost);
         Outcome { status, stop_reason: None, error, final_text: None, usage, cost, warnings }
     }

@@ -100,6 +100,6 @@ fn finish(run: &Run, ended: Result<(), RunError>, final_text: Option<String>) ->
         final_text,
         usage: run.view.usage,
         cost: run.view.cost,
-        warnings: run.accepted.warnings.clone(),
+        warnings: run.warnings(),
     }))
 }

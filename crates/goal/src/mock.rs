@@ -67,7 +67,7 @@ impl Drive for Mock {
             final_text: text,
             usage: run.view.usage,
             cost: run.view.cost,
-            warnings: run.accepted.warnings.clone(),
+            warnings: run.warnings(),
         }))]
     }
 }

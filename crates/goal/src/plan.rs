@@ -32,15 +32,42 @@ pub struct Subgoal {
     pub backend: Option<Backend>,
 }
 
-/// Reads a plan from a decomposer's answer, or says what is wrong with it. `backends` are those that a subgoal may choose; any when
-/// empty.
-pub(crate) fn parse(text: &str, backends: &[String]) -> Result<Vec<Subgoal>, String> {
-    let plan = json::read(text, Shape::Array, |value| planned(value, backends));
+/// What a plan may choose for a subgoal.
+pub(crate) struct Allowed<'a> {
+    /// Names of backends; any when empty.
+    pub(crate) backends: &'a [String],
+    /// The backends of the goal's roles, as the caller named them; first that of workers.
+    pub(crate) named: [&'a Backend; 3],
+}
+
+impl Allowed<'_> {
+    /// The backend that a subgoal gets: one that the caller named, with a model that the caller left open or named too.
+    fn choose(&self, name: &str, model: Option<String>) -> Result<Backend, String> {
+        let name = usual(name, self.backends);
+        let of = if name.is_empty() { &self.named[0].name } else { &name };
+        if !self.backends.is_empty() && !self.backends.contains(of) {
+            return Err(format!("has the unknown backend {of:?}; available: {}", self.backends.join(", ")));
+        }
+        // A backend that the caller named with a model keeps it.
+        let fixed = self.named.iter().find(|named| named.name == *of).and_then(|named| named.model.clone());
+        let model = match (model, fixed) {
+            (Some(model), Some(fixed)) if model != fixed => {
+                return Err(format!("has the model {model:?}, and the goal is to use {of} with the model {fixed:?}"));
+            }
+            (model, fixed) => fixed.or(model),
+        };
+        Ok(Backend { name, model })
+    }
+}
+
+/// Reads a plan from a decomposer's answer, or says what is wrong with it.
+pub(crate) fn parse(text: &str, allowed: &Allowed<'_>) -> Result<Vec<Subgoal>, String> {
+    let plan = json::read(text, Shape::Array, |value| planned(value, allowed));
     let plan = plan.or_else(|error| {
         // Structured output of some CLIs can only be an object.
         let within = json::read(text, Shape::Object, |value| {
             let subgoals = value.get("subgoals").filter(|subgoals| subgoals.is_array());
-            planned(subgoals.ok_or("the object has no array \"subgoals\"")?, backends)
+            planned(subgoals.ok_or("the object has no array \"subgoals\"")?, allowed)
         });
         let is_object = text.trim_start().starts_with('{');
         within.map_err(|wrong| if is_object { wrong } else { error })
@@ -48,7 +75,7 @@ pub(crate) fn parse(text: &str, backends: &[String]) -> Result<Vec<Subgoal>, Str
     plan.map(|answer| answer.value)
 }
 
-fn planned(value: &Value, backends: &[String]) -> Result<Vec<Subgoal>, String> {
+fn planned(value: &Value, allowed: &Allowed<'_>) -> Result<Vec<Subgoal>, String> {
     let items = value.as_array().ok_or("the plan is not an array")?;
     if items.is_empty() {
         return Err("the plan has no subgoals".into());
@@ -59,7 +86,7 @@ fn planned(value: &Value, backends: &[String]) -> Result<Vec<Subgoal>, String> {
     let mut subgoals = Vec::new();
     let mut renamed = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let (subgoal, given) = subgoal(index, item, &subgoals, backends)?;
+        let (subgoal, given) = subgoal(index, item, &subgoals, allowed)?;
         renamed.push((given, subgoal.id.clone()));
         subgoals.push(subgoal);
     }
@@ -85,7 +112,7 @@ fn subgoal(
     index: usize,
     item: &Value,
     before: &[Subgoal],
-    backends: &[String],
+    allowed: &Allowed<'_>,
 ) -> Result<(Subgoal, Option<String>), String> {
     let number = index + 1;
     let (description, given) = match item {
@@ -120,13 +147,8 @@ fn subgoal(
         (None, None) => None,
         (name, model) => {
             let named = Backend::named(&name.unwrap_or_default());
-            let named = Backend { name: usual(named.name, backends), ..named };
-            let is_known = named.name.is_empty() || backends.is_empty() || backends.contains(&named.name);
-            if !is_known {
-                let known = backends.join(", ");
-                return Err(format!("subgoal {number} has the unknown backend {:?}; available: {known}", named.name));
-            }
-            Some(Backend { model: model.or(named.model), name: named.name })
+            let chosen = allowed.choose(&named.name, model.or(named.model));
+            Some(chosen.map_err(|wrong| format!("subgoal {number} {wrong}"))?)
         }
     };
     let id = unique(safe(given.as_deref().unwrap_or_default()).unwrap_or_else(|| format!("s{number}")), before);
@@ -141,9 +163,9 @@ fn subgoal(
 }
 
 /// The backend that a planner means: names of CLIs have several spellings, and `auto` is the worker's own.
-fn usual(name: String, backends: &[String]) -> String {
-    if backends.contains(&name) {
-        return name;
+fn usual(name: &str, backends: &[String]) -> String {
+    if backends.iter().any(|known| known == name) {
+        return name.to_owned();
     }
     let plain = name.trim().to_lowercase().replace([' ', '-'], "_");
     match plain.as_str() {
@@ -151,7 +173,7 @@ fn usual(name: String, backends: &[String]) -> String {
         "claude" => "claude_code".into(),
         "open_code" => "opencode".into(),
         _ if backends.contains(&plain) => plain,
-        _ => name,
+        _ => name.to_owned(),
     }
 }
 
@@ -195,6 +217,17 @@ pub(crate) fn waves(subgoals: &[Subgoal]) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
 
+    /// What a plan is when it may choose among `backends`, and workers have the backend `worker`.
+    fn parse_with(text: &str, backends: &[&str], worker: &str) -> Result<Vec<Subgoal>, String> {
+        let backends: Vec<String> = backends.iter().map(|name| (*name).to_owned()).collect();
+        let (worker, reviewer) = (Backend::named(worker), Backend::named("codex:mini"));
+        super::parse(text, &Allowed { backends: &backends, named: [&worker, &worker, &reviewer] })
+    }
+
+    fn parse(text: &str, backends: &[&str]) -> Result<Vec<Subgoal>, String> {
+        parse_with(text, backends, "claude_code")
+    }
+
     fn ids(text: &str) -> Vec<String> {
         parse(text, &[]).expect("a plan").into_iter().map(|subgoal| subgoal.id).collect()
     }
@@ -235,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_subgoal_chooses_only_backends_that_there_are_however_they_are_spelt() {
-        let known = ["claude_code".to_owned(), "script".to_owned()];
+        let known = ["claude_code", "script"];
         let plan = |backend: &str| parse(&format!(r#"[{{"description":"a","backend":"{backend}"}}]"#), &known);
         for (given, name) in
             [("claude", "claude_code"), ("Claude Code", "claude_code"), ("script", "script"), ("auto", "")]
@@ -245,6 +278,23 @@ mod tests {
         }
         let wrong = "subgoal 1 has the unknown backend \"mock\"; available: claude_code, script";
         assert_eq!(plan("mock"), Err(wrong.to_owned()));
+    }
+
+    #[test]
+    fn a_backend_that_the_caller_named_with_a_model_keeps_it() {
+        let backend = |worker: &str, subgoal: &str| {
+            let plan = parse_with(&format!(r#"[{{"description":"a",{subgoal}}}]"#), &["claude_code", "codex"], worker);
+            plan.map(|mut plan| plan.remove(0).backend.expect("a backend")).map(|it| (it.name, it.model))
+        };
+        let found = |name: &str, model: &str| Ok((name.to_owned(), Some(model.to_owned())));
+        assert_eq!(backend("claude_code", r#""model":"opus""#), found("", "opus"));
+        assert_eq!(backend("claude_code", r#""backend":"codex""#), found("codex", "mini"));
+        assert_eq!(backend("claude_code:haiku", r#""backend":"claude:haiku""#), found("claude_code", "haiku"));
+        let wrong = |of: &str, model: &str, fixed: &str| {
+            Err(format!("subgoal 1 has the model {model:?}, and the goal is to use {of} with the model {fixed:?}"))
+        };
+        assert_eq!(backend("claude_code:haiku", r#""model":"opus""#), wrong("claude_code", "opus", "haiku"));
+        assert_eq!(backend("claude_code", r#""backend":"codex:big""#), wrong("codex", "big", "mini"));
     }
 
     #[test]

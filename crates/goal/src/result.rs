@@ -200,6 +200,7 @@ impl Story {
             "summary": self.summary(),
             "history": (1..=status.iteration).map(|number| self.iteration_of(number)).collect::<Vec<_>>(),
             "agent_calls": self.state.agent_calls,
+            "repeated_calls": self.state.interrupted,
             "usage": self.state.usage,
             "cost": Amount(self.state.cost),
             "warnings": self.warnings(),
@@ -269,7 +270,13 @@ impl Story {
         let noted = self.noted("warning").into_iter().map(|noted| noted.data["message"].clone());
         let verified = self.noted("verification").pop();
         let verified = verified.and_then(|noted| noted.data["warnings"].as_array().cloned()).unwrap_or_default();
-        prepared.into_iter().map(Value::from).chain(noted).chain(verified).collect()
+        let repeated = (self.state.interrupted > 0).then(|| {
+            format!(
+                "{} of the calls of roles were made again because the server ended during them; they may be charged twice",
+                self.state.interrupted
+            )
+        });
+        prepared.into_iter().chain(repeated).map(Value::from).chain(noted).chain(verified).collect()
     }
 
     fn iteration_of(&self, number: u32) -> Value {

@@ -35,6 +35,10 @@ pub(crate) struct State {
     /// What roles used.
     pub(crate) usage: Usage,
     pub(crate) cost: Cost,
+    /// Calls of roles that were made again because the server ended during them. They count as calls of roles too.
+    pub(crate) interrupted: u32,
+    /// The backend of a call that was completed without saying what it cost.
+    pub(crate) unmetered: Option<String>,
 }
 
 /// A call of one of the loop's tools.
@@ -82,6 +86,12 @@ impl State {
                     for report in serde_json::from_str::<Vec<Report>>(&done.text).unwrap_or_default() {
                         self.usage += report.usage;
                         self.cost += report.cost.unwrap_or_default();
+                        self.interrupted = self.interrupted.saturating_add(report.interrupted);
+                        self.agent_calls = self.agent_calls.saturating_add(report.interrupted);
+                        let backend = step.input["backend"]["name"].as_str().filter(|name| *name != MOCK_BACKEND);
+                        if report.status == Status::Completed && report.cost.is_none() {
+                            self.unmetered = self.unmetered.take().or(backend.map(str::to_owned));
+                        }
                     }
                 }
                 step.end = Some(End { at: record.at, text: done.text.clone(), is_error: done.is_error });
@@ -123,7 +133,12 @@ struct Report {
     usage: Usage,
     #[serde(default)]
     cost: Option<Cost>,
+    #[serde(default)]
+    interrupted: u32,
 }
+
+/// The backend that costs nothing.
+const MOCK_BACKEND: &str = "mock";
 
 /// Ends that a further try cannot change.
 const FINAL: [&str; 11] = [

@@ -255,9 +255,12 @@ impl<'a> Walk<'a> {
                 .filter(|limit| self.state.cost.0 >= *limit)
                 .map(|limit| format!("max_cost ({})", drawloom_contract::money::Cost(limit).units())),
         ];
-        match limits.into_iter().flatten().next() {
-            Some(limit) => Err(limited(&format!("{limit} reached"))),
-            None => Ok(()),
+        match (limits.into_iter().flatten().next(), &self.state.unmetered) {
+            (Some(limit), _) => Err(limited(&format!("{limit} reached"))),
+            (None, Some(backend)) if budget.max_cost.is_some() => {
+                Err(limited(&format!("max_cost cannot be kept: a call of {backend} did not report its cost")))
+            }
+            (None, _) => Ok(()),
         }
     }
 }

@@ -96,7 +96,7 @@ impl Drive for State {
                 final_text: Some(self.results.join("; ")),
                 usage: run.view.usage,
                 cost: run.view.cost,
-                warnings: run.accepted.warnings.clone(),
+                warnings: run.warnings(),
             })),
         };
         vec![next]

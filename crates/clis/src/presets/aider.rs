@@ -9,7 +9,7 @@ use drawloom_process::Line;
 use crate::{
     error::Error,
     input::Mode,
-    preset::{Ended, Invocation, ModeArgs, Preset, Reader, Request, Setting, State, combined},
+    preset::{Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Setting, State, combined},
     reply::{Problem, ProblemKind, Reply},
 };
 
@@ -62,6 +62,10 @@ impl Preset for Aider {
 
     fn resumes(&self) -> bool {
         false
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::Cost
     }
 
     fn invocation(&self, request: &Request<'_>) -> Result<Invocation, Error> {

@@ -13,7 +13,10 @@ use serde_json::Value;
 use crate::{
     error::Error,
     input::Mode,
-    preset::{Ended, Invocation, ModeArgs, Preset, Reader, Request, Session, Setting, State, kind_of_status, variable},
+    preset::{
+        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, State, kind_of_status,
+        variable,
+    },
     reply::{Problem, ProblemKind, Reply},
 };
 
@@ -69,6 +72,10 @@ impl Preset for ClaudeCode {
 
     fn resumes(&self) -> bool {
         true
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::Cost
     }
 
     fn login_status(&self) -> Option<&'static [&'static str]> {

@@ -14,8 +14,8 @@ use crate::{
     error::Error,
     input::Mode,
     preset::{
-        Ended, Invocation, ModeArgs, Preset, Reader, Request, Session, Setting, State, combined, kind_of_status,
-        status_in, variable,
+        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, State, combined,
+        kind_of_status, status_in, variable,
     },
     reply::{Problem, ProblemKind, Reply},
 };
@@ -57,6 +57,10 @@ impl Preset for Codex {
 
     fn resumes(&self) -> bool {
         true
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::Tokens
     }
 
     fn reports_sums(&self) -> bool {

@@ -10,7 +10,8 @@ use crate::{
     error::Error,
     input::Mode,
     preset::{
-        Ended, Invocation, ModeArgs, Preset, Reader, Request, Session, Setting, State, combined, kind_of_status, xdg,
+        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, State, combined,
+        kind_of_status, xdg,
     },
     reply::{Problem, ProblemKind, Reply},
 };
@@ -59,6 +60,10 @@ impl Preset for Opencode {
 
     fn resumes(&self) -> bool {
         true
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::Cost
     }
 
     fn invocation(&self, request: &Request<'_>) -> Result<Invocation, Error> {

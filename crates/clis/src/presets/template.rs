@@ -7,7 +7,7 @@ use drawloom_process::Line;
 use crate::{
     error::Error,
     input::Mode,
-    preset::{Ended, Invocation, ModeArgs, Preset, Reader, Request, Setting, State, combined},
+    preset::{Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Setting, State, combined},
     reply::Reply,
 };
 
@@ -43,6 +43,10 @@ impl Preset for Template {
 
     fn resumes(&self) -> bool {
         false
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::Nothing
     }
 
     fn invocation(&self, request: &Request<'_>) -> Result<Invocation, Error> {

@@ -8,14 +8,14 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_checkout::{self as checkout, Land, Oid, Verdict};
-use drawloom_clis::{Cli, CliExecutor, Login, Mode};
+use drawloom_clis::{Cli, CliExecutor, Login, Metering, Mode};
 use drawloom_contract::{
     caller::{Caller, Proof},
     failure::{Explain as _, Failure, FailureKind},
     ids::{RunId, RunKey},
 };
 use drawloom_goal::{
-    BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
+    Backend, BackendKind, Backends, Budget, Cleanup, CommandLine, GoalInput, GoalsConfig, Interaction, Roles, Story,
     VerifyCommand, VerifyInput, WorkspaceInput,
 };
 use drawloom_server::{GoalHost, Worktrees};
@@ -81,6 +81,7 @@ impl Host {
             if let Some((BackendKind::Model, _)) = self.backends.find(&backend.name) {
                 self.models.check(backend, request.max_cost.is_some())?;
             }
+            self.check_metering(backend, request)?;
         }
         if request.cwd.is_some() && roles.worker.name.starts_with("agent:") {
             let message = format!(
@@ -93,18 +94,39 @@ impl Host {
         Ok(())
     }
 
-    /// The backends that a planner may choose for a subgoal: those that could do it, and the worker's own.
+    /// The backends that a planner may choose for a subgoal: the worker's own, and those of the other roles that could do it.
     fn plan_backends(&self, roles: &Roles, request: &Orchestrate) -> Vec<String> {
         let mode = if request.skip_permissions { Mode::SkipPermissions } else { Mode::Edit };
-        let works = |name: &String, kind: &BackendKind| match kind {
-            BackendKind::Mock | BackendKind::Agent => false,
-            BackendKind::Model => !self.models.info().models.is_empty(),
-            BackendKind::Cli => {
+        let works = |name: &String| match self.backends.find(name) {
+            Some((BackendKind::Model, _)) => true,
+            Some((BackendKind::Cli, _)) => {
                 self.clis.clis().find(name).is_ok_and(|cli| self.clis.could_run(cli) && cli.check_mode(mode).is_ok())
             }
+            Some((BackendKind::Mock | BackendKind::Agent, _)) | None => false,
         };
-        let others = self.backends.0.iter().filter(|(name, kind)| works(name, kind)).map(|(name, _)| name.clone());
-        [roles.worker.name.clone()].into_iter().chain(others).collect::<BTreeSet<_>>().into_iter().collect()
+        let others = [&roles.planner.name, &roles.reviewer.name].into_iter().filter(|name| works(name));
+        others.chain([&roles.worker.name]).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Refuses a backend that does not report what the request limits.
+    fn check_metering(&self, backend: &Backend, request: &Orchestrate) -> Result<(), Failure> {
+        let metering = match self.backends.find(&backend.name) {
+            Some((BackendKind::Cli, _)) => {
+                self.clis.clis().find(&backend.name).map_err(|error| Failure::of(&error))?.metering()
+            }
+            Some((BackendKind::Agent, agent)) if request.max_cost.is_some() => return self.models.check_price(&agent),
+            _ => return Ok(()),
+        };
+        let (limit, hint) = match metering {
+            Metering::Tokens if request.max_cost.is_some() => ("max_cost", "use max_tokens (--max-tokens)"),
+            Metering::Nothing if request.max_cost.is_some() => ("max_cost", "use max_agent_calls (--max-agent-calls)"),
+            Metering::Nothing if request.max_tokens.is_some() => {
+                ("max_tokens", "use max_agent_calls (--max-agent-calls)")
+            }
+            Metering::Cost | Metering::Tokens | Metering::Nothing => return Ok(()),
+        };
+        let message = format!("{limit} is set, and {} does not report what that limits", backend.name);
+        Err(refuse("unmetered_backend", message).with_hint(format!("{hint}, or choose another backend")))
     }
 
     /// The real path of a directory that this caller may name.

@@ -10,7 +10,7 @@ use drawloom_contract::{
     definition::{Definition, Definitions as _},
     executor,
     failure::{Failure, FailureKind},
-    ids::Tenant,
+    ids::{AgentName, Tenant},
     model::Model,
     money::Price,
     tool::Mode,
@@ -70,12 +70,25 @@ impl GoalModels {
             return Err(Failure::new(FailureKind::Invalid, "no_api_key", message)
                 .with_hint("run `drawloom doctor` to see which variable to set"));
         };
-        if has_cost_limit && !self.prices.contains_key(&name) && model.card(&name.model).price.is_none() {
-            let message = format!("max_cost is set but model {name} has no price");
-            return Err(Failure::new(FailureKind::Invalid, "unpriced_model", message)
-                .with_hint(format!("add \"{name}\" under `pricing.models`, or use max_tokens")));
+        match has_cost_limit && !self.has_price(&name, model) {
+            true => Err(unpriced(&name)),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Refuses an agent of the config whose model has no price.
+    pub(crate) fn check_price(&self, agent: &AgentName) -> Result<(), Failure> {
+        // An unknown agent is refused where its run is started.
+        let Some(definition) = self.layers.find(&Tenant::default_tenant(), agent) else { return Ok(()) };
+        let name = ModelName::new(&definition.provider, &definition.model);
+        match self.models.get(&name.provider).filter(|_| definition.executor == executor::MODEL) {
+            Some(model) if self.has_price(&name, model) => Ok(()),
+            _ => Err(unpriced(&name)),
+        }
+    }
+
+    fn has_price(&self, name: &ModelName, model: &Arc<dyn Model>) -> bool {
+        self.prices.contains_key(name) || model.card(&name.model).price.is_some()
     }
 
     /// The backend in lists.
@@ -211,6 +224,11 @@ impl Models for GoalModels {
             where_it_works(mode, &place.subdirectory, definition.tools.iter().any(|it| it == "Bash"));
         Ok(definition)
     }
+}
+
+fn unpriced(name: &ModelName) -> Failure {
+    Failure::new(FailureKind::Invalid, "unpriced_model", format!("max_cost is set but model {name} has no price"))
+        .with_hint(format!("add \"{name}\" under `pricing.models`, or use max_tokens"))
 }
 
 /// What a model is told of its checkout.

@@ -208,6 +208,10 @@ impl Project {
         let starts = self.case.path("files").join("starts/lines");
         let starts = fs::read_to_string(starts).map_err(|error| format!("no CLI was started: {error}"))?;
         let paid = records::check(&self.case.path("data"), goal, &starts)?;
+        let warned = result["warnings"].to_string().contains("may be charged twice");
+        if result["repeated_calls"] != paid.noted || warned != (paid.noted > 0) {
+            return Err(format!("{} calls were made again, and the result says: {result:#}", paid.noted));
+        }
         let points = match self.case.lines("points of the first") {
             points if points.is_empty() => self.case.lines("points"),
             points => points,

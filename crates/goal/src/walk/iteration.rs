@@ -7,7 +7,7 @@ use drawloom_contract::failure::RunError;
 
 use crate::{
     plan::{self, Subgoal},
-    request::Backend,
+    request::{Backend, Roles},
     roles::Role,
     tools::{CHECKOUT, CLEAN, PREPARE, QUESTIONS},
     walk::{Flow, Halt, Walk, intake::Brief, judge::clipped, limited},
@@ -176,8 +176,9 @@ impl Walk<'_> {
             };
             walk.planner_question(Role::Decomposer, view.as_ref(), prompt)
         };
-        let backends = &self.input.plan_backends;
-        let subgoals = self.ask_for(&format!("{place}/decompose"), question, |text| plan::parse(text, backends))?;
+        let Roles { planner, worker, reviewer } = &self.input.roles;
+        let allowed = plan::Allowed { backends: &self.input.plan_backends, named: [worker, planner, reviewer] };
+        let subgoals = self.ask_for(&format!("{place}/decompose"), question, |text| plan::parse(text, &allowed))?;
         self.note(&key, "decomposed", |_| json!({ "subgoals": subgoals }));
         Ok(subgoals)
     }

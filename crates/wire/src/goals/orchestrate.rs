@@ -219,6 +219,9 @@ pub struct GoalResult {
     /// Calls of all roles.
     #[serde(default)]
     pub agent_calls: u32,
+    /// Those of them that were made again because the server ended during them; they may be charged twice.
+    #[serde(default)]
+    pub repeated_calls: u32,
     /// Tokens of all roles, as far as they are known.
     #[serde(default)]
     pub usage: Usage,

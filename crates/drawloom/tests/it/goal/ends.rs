@@ -178,3 +178,23 @@ fn questions_that_are_not_answered_keep_their_token() {
     }
     project.run(&["goal", "resume", token, "--answer", "red", "--answer", ""]).exits(0);
 }
+
+#[test]
+fn a_limit_that_a_backend_does_not_report_is_refused_before_anything_starts() {
+    let project = Project::new();
+    let refused = |backend: &str, limit: &str| {
+        let arguments = ["goal", "run", "x", "--no-cwd", "--backend", backend, limit, "1", "--json"];
+        project.home.finish(&mut project.command(&arguments)).exits(2).json()["error"].clone()
+    };
+    for (backend, limit, name) in [
+        ("script", "--max-cost", "max_cost"),
+        ("script", "--max-tokens", "max_tokens"),
+        ("codex", "--max-cost", "max_cost"),
+    ] {
+        let error = refused(backend, limit);
+        assert_eq!(error["code"], "unmetered_backend", "{error}");
+        assert_eq!(error["message"], format!("{name} is set, and {backend} does not report what that limits"));
+    }
+    let listed = project.home.finish(&mut project.command(&["goal", "list", "--json"])).exits(0).stdout;
+    assert!(!listed.contains("run_id"), "no goal was started: {listed}");
+}

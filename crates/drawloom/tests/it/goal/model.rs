@@ -211,16 +211,24 @@ fn a_worker_that_fails_is_continued_in_its_checkout() {
 }
 
 #[test]
-fn a_planner_that_is_another_backend_can_give_a_subgoal_to_a_model() {
+fn a_planner_can_give_a_subgoal_to_a_model_that_the_user_named_and_to_no_other() {
     let project = project(TWO_FILES, "");
     let goal = "Write one.\nPLAN: [{\"id\":\"beta\",\"description\":\"write it\",\"backend\":\"model:fake/any\"}]\n";
-    let result = run(&project, goal, &["--backend", "script", "--verify", "test -f sub/beta.txt"]).exits(0).json();
+    let verify = ["--backend", "script", "--verify", "test -f sub/beta.txt"];
+    let named = |model: &'static str| [&verify[..], &["--reviewer", model]].concat();
+    let result = run(&project, goal, &named("model:fake/any")).exits(0).json();
     assert_eq!(result["status"], "completed", "{result:#}");
-    let bad = goal.replace("model:fake/any", "model:fsat");
-    let result =
-        run(&project, &bad, &["--backend", "script", "--max-iterations", "1", "--retries", "0"]).exits(1).json();
-    let feedback = result["history"][0]["results"][0]["error"].as_str().expect("an error");
-    assert!(feedback.contains("unknown_model") && feedback.contains("did you mean \"fast\"?"), "{feedback}");
+    for (more, wrong) in [
+        (verify.to_vec(), "subgoal 1 has the unknown backend \"model\"; available: script"),
+        (
+            named("model:fast"),
+            "subgoal 1 has the model \"fake/any\", and the goal is to use model with the model \"fast\"",
+        ),
+    ] {
+        let result = run(&project, goal, &more).exits(2).json();
+        assert!(result["error"]["message"].as_str().expect("an error").ends_with(wrong), "{result:#}");
+        assert_eq!(result["agent_calls"], 2, "the planner was asked twice, and no worker: {result:#}");
+    }
 }
 
 #[test]

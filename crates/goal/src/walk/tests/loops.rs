@@ -6,7 +6,7 @@ use super::simulation::{Answer, Told, run};
 use crate::{
     Story,
     event::BUDGET_LIMITED,
-    request::{Backend, GoalInput, Interaction},
+    request::{Backend, Budget, GoalInput, Interaction},
 };
 use drawloom_contract::record::Status;
 
@@ -247,4 +247,53 @@ fn a_subgoal_may_have_its_own_backend_and_model() {
         .collect();
     assert_eq!((backends[0].name.as_str(), backends[0].model.as_deref()), ("codex", Some("big")));
     assert_eq!((backends[1].name.as_str(), backends[1].model.as_deref()), ("claude_code", Some("small")));
+}
+
+#[test]
+fn a_verdict_in_prose_is_asked_for_once_more_and_then_it_is_an_error() {
+    let quoted = format!("The workers wrote: {ACCEPT} I do not agree.");
+    let told = run(&goal(), 1, first_of, |tool, input| match input["key"].as_str() {
+        Some("i2/review/a1") => Answer::Text(quoted.clone()),
+        _ => usual(tool, input),
+    });
+    assert_eq!(told.outcome.status, Status::Completed);
+    assert!(told.prompts("reviewer")[2].contains("must be the JSON object alone"), "{:?}", told.prompts("reviewer"));
+    let told = run(&goal(), 1, first_of, |tool, input| match input["role"].as_str() {
+        Some("reviewer") => Answer::Text(quoted.clone()),
+        _ => usual(tool, input),
+    });
+    let error = told.outcome.error.expect("an error");
+    assert_eq!((told.outcome.status, error.code.as_str()), (Status::Failed, "bad_answer"), "{error:?}");
+}
+
+#[test]
+fn a_call_that_does_not_report_its_cost_stops_a_goal_with_a_cost_limit() {
+    let limited = |max_cost: Option<u64>| {
+        let input = GoalInput { budget: Budget { max_cost, ..Budget::default() }, ..goal() };
+        run(&input, 1, first_of, |tool, input| match usual(tool, input) {
+            Answer::Text(text) => Answer::Unpriced(text),
+            other => other,
+        })
+    };
+    assert_eq!(limited(None).outcome.status, Status::Completed);
+    let error = limited(Some(1_000_000_000)).outcome.error.expect("an error");
+    assert_eq!(error.code, BUDGET_LIMITED);
+    assert_eq!(error.message, "max_cost cannot be kept: a call of claude_code did not report its cost");
+}
+
+#[test]
+fn calls_that_were_made_again_after_a_crash_count_and_are_warned_of() {
+    let told = run(&goal(), 1, first_of, |tool, input| match (usual(tool, input), input["label"].as_str()) {
+        (Answer::Text(text), Some("i01-a1-001-a")) => Answer::Repeated(text, 2),
+        (answer, _) => answer,
+    });
+    let (result, calls) = (told.story.result(), told.calls.len());
+    assert_eq!((&result["repeated_calls"], &result["agent_calls"]), (&json!(2), &json!(calls + 2)));
+    assert!(result["warnings"][0].as_str().expect("a warning").starts_with("2 of the calls of roles were made again"));
+    let input = GoalInput { budget: Budget { max_agent_calls: Some(calls as u32), ..Budget::default() }, ..goal() };
+    let told = run(&input, 1, first_of, |tool, input| match (usual(tool, input), input["label"].as_str()) {
+        (Answer::Text(text), Some("i01-a1-001-a")) => Answer::Repeated(text, 2),
+        (answer, _) => answer,
+    });
+    assert_eq!(told.outcome.error.expect("an error").code, BUDGET_LIMITED);
 }

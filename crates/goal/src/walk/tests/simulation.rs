@@ -20,6 +20,10 @@ pub(super) enum Answer {
     Error(String),
     /// A role's run that failed with this code.
     Failed(&'static str),
+    /// A text, without what it cost.
+    Unpriced(String),
+    /// A text, after this many calls that were interrupted.
+    Repeated(String, u32),
 }
 
 /// What came of a goal.
@@ -84,8 +88,20 @@ pub(super) fn run(
             now = now.after(std::time::Duration::from_millis(step_ms));
             let (tool, input) = &calls[at];
             let (text, is_error) = match answer(tool, input) {
-                Answer::Text(text) if tool == ASK => (report("completed", &text, None, at), false),
-                Answer::Failed(code) => (report("failed", "", Some(RunError::new(code, "it failed")), at), false),
+                Answer::Text(text) if tool == ASK => (report("completed", &text, None, at).to_string(), false),
+                Answer::Failed(code) => {
+                    (report("failed", "", Some(RunError::new(code, "it failed")), at).to_string(), false)
+                }
+                Answer::Unpriced(text) => {
+                    let mut report = report("completed", &text, None, at);
+                    report[0]["cost"] = Value::Null;
+                    (report.to_string(), false)
+                }
+                Answer::Repeated(text, count) => {
+                    let mut report = report("completed", &text, None, at);
+                    report[0]["interrupted"] = count.into();
+                    (report.to_string(), false)
+                }
                 Answer::Text(text) => (text, false),
                 Answer::Error(text) => (text, true),
             };
@@ -129,8 +145,7 @@ pub(super) fn run(
     panic!("the goal did not end");
 }
 
-fn report(status: &str, output: &str, error: Option<RunError>, number: usize) -> String {
+fn report(status: &str, output: &str, error: Option<RunError>, number: usize) -> Value {
     let usage = json!({ "input_tokens": 10, "output_tokens": 5 });
     json!([{ "run_id": run_id(number as u64), "status": status, "output": output, "error": error, "usage": usage, "cost": 1_000_000 }])
-        .to_string()
 }
