@@ -46,7 +46,7 @@ use crate::{
     environment,
     exit::{CommandError, Exit},
     logging,
-    output::{Appearance, Format, LocalTime, Output},
+    output::{Appearance, Format, LocalTime, Output, guard_panics},
 };
 
 /// What every command gets: where things are, and where its words go.
@@ -68,9 +68,14 @@ impl Session {
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
+    guard_panics();
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return crate::output::usage(&error),
+        Err(error) => {
+            let look = Appearance { no_colour: environment::no_colour(), ..Appearance::default() };
+            let output = Output::new(Format::Human, look);
+            return crate::output::usage(&error, &output);
+        }
     };
     let look = cli.command.as_ref().map(look_of).unwrap_or_default();
     let format = match look.layout() {

@@ -18,7 +18,7 @@ use lines::Lines;
 use crate::{
     environment,
     exit::CommandError,
-    output::{Appearance, Colour},
+    output::{Appearance, Colour, Style, mark, printed, stderr},
 };
 
 /// How logs look.
@@ -38,7 +38,7 @@ static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
     LazyLock::new(|| RwLock::new(Arc::new(Redactor::new(environment::secret_values()))));
 
 /// The lines of this process.
-static LINES: LazyLock<Arc<Lines<Stderr>>> = LazyLock::new(|| Lines::new(io::stderr()));
+static LINES: LazyLock<Arc<Lines<Stderr>>> = LazyLock::new(|| Lines::new(stderr()));
 
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
@@ -51,7 +51,7 @@ pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result
         CommandError::usage("bad_log_filter", format!("{filter:?} is not a log filter: {error}"))
             .with_hint("write a level such as `info`, or `drawloom_engine=debug,warn`")
     })?;
-    let terminal = io::stderr().is_terminal();
+    let terminal = stderr().is_terminal();
     let json = match format {
         LogFormat::Auto => !terminal,
         LogFormat::Text => false,
@@ -67,8 +67,8 @@ pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result
     drop(match json {
         true => registry.with(Json(LINES.clone())).try_init(),
         false => {
-            let text = tracing_subscriber::fmt::layer().with_target(false).with_ansi(colour);
-            registry.with(text.with_writer(Text(LINES.clone()))).try_init()
+            let text = tracing_subscriber::fmt::layer().with_target(false).with_ansi(false);
+            registry.with(text.with_writer(Text { lines: LINES.clone(), colour })).try_init()
         }
     });
     Ok(())
@@ -104,32 +104,57 @@ fn redactor() -> Arc<Redactor> {
 }
 
 /// Passes on lines for people.
-struct Text<W>(Arc<Lines<W>>);
+struct Text<W> {
+    lines: Arc<Lines<W>>,
+    colour: bool,
+}
 
 impl<'a, W: Write + Send + 'static> MakeWriter<'a> for Text<W> {
     type Writer = TextWriter<'a, W>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        TextWriter(&self.0, Level::WARN)
+        TextWriter { text: self, level: Level::WARN }
     }
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
-        TextWriter(&self.0, *metadata.level())
+        TextWriter { text: self, level: *metadata.level() }
     }
 }
 
-struct TextWriter<'a, W>(&'a Lines<W>, Level);
+struct TextWriter<'a, W> {
+    text: &'a Text<W>,
+    level: Level,
+}
 
 impl<W: Write + Send + 'static> Write for TextWriter<'_, W> {
     /// The layer writes an event in one piece.
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        self.0.add(self.1, &String::from_utf8_lossy(piece));
+        let line = String::from_utf8_lossy(piece);
+        self.text.lines.add(self.level, &for_people(&line, self.level, self.text.colour));
         Ok(piece.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A line of the log as it is printed. Further lines of a message are indented, so that none looks like a message of its own.
+fn for_people(line: &str, level: Level, colour: bool) -> String {
+    let line = line.trim_end_matches('\n').replace('\n', "\n    ");
+    let line = match line.split_once(level.as_str()).filter(|_| colour) {
+        None => line,
+        Some((time, rest)) => {
+            let style = match level {
+                Level::ERROR => Style::Bad,
+                Level::WARN => Style::Notice,
+                Level::INFO => Style::Good,
+                Level::DEBUG | Level::TRACE => Style::Dim,
+            };
+            format!("{}{}{rest}", mark(Style::Dim, time), mark(style, level.as_str()))
+        }
+    };
+    format!("{}\n", printed(&line))
 }
 
 #[cfg(test)]
@@ -153,6 +178,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_terminal_would_obey_is_not_logged_as_text() {
+        let kept = Kept::default();
+        let text = Text { lines: Lines::new(kept.clone()), colour: true };
+        let layers = tracing_subscriber::registry().with(
+            tracing_subscriber::fmt::layer().with_ansi(false).without_time().with_target(false).with_writer(text),
+        );
+        tracing::subscriber::with_default(layers, || {
+            tracing::warn!(name = "a\u{9b}2J\u{202e}", error = %"b\x1b]0;title\x07\n ERROR forged", "odd");
+        });
+        let logged = String::from_utf8(kept.0.lock().expect("no panic").clone()).expect("text");
+        let rest =
+            logged.strip_prefix("\x1b[2m \x1b[0m\x1b[33mWARN\x1b[0m odd ").unwrap_or_else(|| panic!("{logged:?}"));
+        assert!(!rest.chars().any(crate::output::is_unsafe), "{logged:?}");
+        assert_eq!(logged.lines().filter(|line| line.starts_with("    ")).count(), 1, "{logged:?}");
+    }
+
+    #[test]
     fn a_key_in_an_error_does_not_reach_the_log() {
         let kept = Kept::default();
         let lines = Lines::new(kept.clone());
@@ -160,7 +202,7 @@ mod tests {
         let quoted = "a \"quoted\" secret";
         mask_also([quoted.to_owned()]);
         let layers = tracing_subscriber::registry()
-            .with(tracing_subscriber::fmt::layer().with_writer(Text(lines.clone())))
+            .with(tracing_subscriber::fmt::layer().with_writer(Text { lines: lines.clone(), colour: false }))
             .with(Json(lines));
         tracing::subscriber::with_default(layers, || {
             tracing::error!(error = %format!("the provider said {key} is wrong"), "a call failed");

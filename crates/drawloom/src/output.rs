@@ -1,16 +1,20 @@
-//! The only place that prints.
+//! The only place that prints. What it prints passes `safe.rs`, whoever wrote it.
 //!
 //! Answers go to stdout, everything else to stderr. A reader that goes away (`| head`) is no error: output then goes
 //! nowhere, and commands that could go on for ever ask `is_closed`.
 
 mod progress;
+mod safe;
+mod sink;
 mod table;
 mod text;
 mod times;
 mod yaml;
 
 use std::{
-    io::{self, BufRead as _, IsTerminal as _, Write},
+    backtrace::{Backtrace, BacktraceStatus},
+    io::{self, BufRead as _, IsTerminal as _},
+    panic,
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -19,11 +23,19 @@ use std::{
 
 use serde::Serialize;
 
-use crate::exit::{CommandError, Exit};
+use crate::{
+    exit::{CommandError, Exit},
+    logging,
+};
+
+use sink::Sink;
+pub(crate) use sink::{stderr, stdout};
 
 pub use drawloom_wire::words::{ASSUMED, assumed_money, bytes, count, duration, money};
+pub use progress::{Bar, Bars};
+pub(crate) use safe::{is_unsafe, mark, printed, safe_json};
 pub use table::{Column, INTERRUPTED, Text};
-pub use text::{first_line, fit, fit_end, plain, shown, wrap};
+pub use text::{first_line, fit, fit_end, shown, wrap};
 pub use times::LocalTime;
 
 /// The format of the output.
@@ -75,8 +87,8 @@ pub struct Output {
     /// Columns that were given.
     width: Option<usize>,
     closed: AtomicBool,
-    stdout: Mutex<Box<dyn Write + Send>>,
-    stderr: Mutex<Box<dyn Write + Send>>,
+    stdout: Mutex<Sink>,
+    stderr: Mutex<Sink>,
 }
 
 /// How a piece of text is shown to people.
@@ -96,20 +108,6 @@ pub enum Style {
     Plain,
 }
 
-impl Style {
-    fn paint(self, text: &str) -> String {
-        let code = match self {
-            Self::Bold => "1",
-            Self::Dim => "2",
-            Self::Good => "32",
-            Self::Bad => "31",
-            Self::Notice => "33",
-            Self::Plain => return text.to_owned(),
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
-    }
-}
-
 impl Output {
     /// The process's own output.
     pub fn new(format: Format, look: Appearance) -> Self {
@@ -121,15 +119,15 @@ impl Output {
         };
         Self {
             format,
-            colour: coloured(io::stdout().is_terminal()),
-            colour_beside: coloured(io::stderr().is_terminal()),
-            progress: human && !look.dumb && io::stderr().is_terminal(),
+            colour: coloured(stdout().is_terminal()),
+            colour_beside: coloured(stderr().is_terminal()),
+            progress: human && !look.dumb && stderr().is_terminal(),
             yaml: look.yaml,
             wide: look.wide,
             width: look.width,
             closed: AtomicBool::new(false),
-            stdout: Mutex::new(Box::new(io::stdout())),
-            stderr: Mutex::new(Box::new(io::stderr())),
+            stdout: Mutex::new(Sink::new(Box::new(stdout()), stdout().is_terminal())),
+            stderr: Mutex::new(Sink::new(Box::new(stderr()), stderr().is_terminal())),
         }
     }
 
@@ -140,7 +138,7 @@ impl Output {
 
     /// Whether the answer goes to a terminal.
     pub fn is_terminal(&self) -> bool {
-        io::stdout().is_terminal()
+        stdout().is_terminal()
     }
 
     /// Columns that a line may have now; no limit when that is unknown and the reader is a program.
@@ -159,19 +157,35 @@ impl Output {
         self.write("\n");
     }
 
+    /// A file's whole content as the answer: byte for byte, unless it goes to a terminal.
+    pub fn content(&self, text: &str) {
+        match self.is_terminal() {
+            true => self.write(text),
+            false => self.to_stdout(|stdout| stdout.content(text)),
+        }
+    }
+
     /// Part of a line of the answer, shown at once.
     pub fn write(&self, text: &str) {
-        let mut stdout = self.stdout.lock().expect("no panic while printing");
-        if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+        self.to_stdout(|stdout| stdout.print(text));
+    }
+
+    fn to_stdout(&self, print: impl FnOnce(&mut Sink) -> io::Result<()>) {
+        if print(&mut self.stdout.lock().expect("no panic while printing")).is_err() {
             self.closed.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn to_stderr(&self, print: impl FnOnce(&mut Sink) -> io::Result<()>) {
+        // A closed stderr is not an error: the answer goes to stdout.
+        drop(print(&mut self.stderr.lock().expect("no panic while printing")));
     }
 
     /// The answer, for programs: indented JSON.
     pub fn json(&self, value: &impl Serialize) {
         match (self.yaml, serde_json::to_string_pretty(value)) {
             (true, _) => self.yaml(value),
-            (false, Ok(text)) => self.line(text),
+            (false, Ok(text)) => self.line(safe_json(&text)),
             (false, Err(error)) => self.note(format!("the answer cannot be written as JSON: {error}")),
         }
     }
@@ -183,7 +197,7 @@ impl Output {
                 self.line("---");
                 self.yaml(value);
             }
-            (false, Ok(text)) => self.line(text),
+            (false, Ok(text)) => self.line(safe_json(&text)),
             (false, Err(error)) => self.note(format!("the answer cannot be written as JSON: {error}")),
         }
     }
@@ -202,35 +216,33 @@ impl Output {
 
     /// A line beside the answer.
     pub fn note(&self, text: impl AsRef<str>) {
-        let mut stderr = self.stderr.lock().expect("no panic while printing");
-        // A closed stderr is not an error: the answer goes to stdout.
-        drop(writeln!(stderr, "{}", text.as_ref()));
+        self.to_stderr(|stderr| stderr.print(&format!("{}\n", text.as_ref())));
     }
 
-    /// Something that is drawn beside the answer, with what moves the cursor. Only for a terminal: ask `shows_progress`.
-    pub fn draw(&self, text: &str) {
-        let mut stderr = self.stderr.lock().expect("no panic while printing");
-        // A closed stderr is not an error: the answer goes to stdout.
-        drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
+    /// A warning beside the answer.
+    pub fn warning(&self, text: &str) {
+        self.note(format!("{} {}", self.beside(Style::Notice, "warning:"), continued(text)));
+    }
+
+    /// Draws lines beside the answer, in place of the `rows` rows above the cursor. Only for a terminal: ask `shows_progress`.
+    pub fn redraw(&self, rows: usize, lines: &[String]) {
+        self.to_stderr(|stderr| stderr.redraw(rows, lines));
     }
 
     /// Columns and rows of the terminal as it is now; the columns that were given, when some were.
     pub fn terminal_size(&self) -> Option<(usize, usize)> {
-        let size =
-            rustix::termios::tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
+        let size = rustix::termios::tcgetwinsize(stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
         Some((self.width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
     }
 
     /// A question beside the answer, without a line end: what is typed stands behind it.
     pub fn prompt(&self, text: &str) {
-        let mut stderr = self.stderr.lock().expect("no panic while printing");
-        // A closed stderr is not an error: the answer goes to stdout.
-        drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
+        self.to_stderr(|stderr| stderr.print(text));
     }
 
     /// Whether there is a person who can be asked: stdin and stderr are a terminal, and the answer is not for a program.
     pub fn can_ask(&self) -> bool {
-        self.format == Format::Human && io::stdin().is_terminal() && io::stderr().is_terminal()
+        self.format == Format::Human && io::stdin().is_terminal() && stderr().is_terminal()
     }
 
     /// Asks a question whose usual answer is no.
@@ -244,9 +256,7 @@ impl Output {
 
     /// Part of a thought, shown at once beside the answer. Says whether it ended in the middle of a line.
     pub fn think(&self, text: &str) -> bool {
-        let mut stderr = self.stderr.lock().expect("no panic while printing");
-        // A closed stderr is not an error: the answer goes to stdout.
-        drop(write!(stderr, "{}", self.beside(Style::Dim, text)).and_then(|()| stderr.flush()));
+        self.to_stderr(|stderr| stderr.print(&self.beside(Style::Dim, text)));
         !text.ends_with('\n')
     }
 
@@ -258,20 +268,21 @@ impl Output {
             self.json(&error.to_json());
             return;
         }
-        let mut lines = vec![format!("{} {}", self.beside(Style::Bad, "error:"), error.message)];
-        lines.extend(error.details.iter().map(|detail| format!("  {detail}")));
-        lines.extend(error.hint.iter().map(|hint| format!("{} {hint}", self.beside(Style::Notice, "hint:"))));
+        let mut lines = vec![format!("{} {}", self.beside(Style::Bad, "error:"), continued(&error.message))];
+        lines.extend(error.details.iter().map(|detail| format!("  {}", continued(detail))));
+        let hint = |hint: &String| format!("{} {}", self.beside(Style::Notice, "hint:"), continued(hint));
+        lines.extend(error.hint.iter().map(hint));
         self.note(lines.join("\n"));
     }
 
     /// `text` in a style, for the answer, when colours are on.
     pub fn styled(&self, style: Style, text: &str) -> String {
-        if self.colour { style.paint(text) } else { text.to_owned() }
+        if self.colour { safe::mark(style, text) } else { text.to_owned() }
     }
 
     /// `text` in a style, for a line beside the answer.
     pub fn beside(&self, style: Style, text: &str) -> String {
-        if self.colour_beside { style.paint(text) } else { text.to_owned() }
+        if self.colour_beside { safe::mark(style, text) } else { text.to_owned() }
     }
 
     /// A table for people.
@@ -291,13 +302,42 @@ impl Output {
 }
 
 fn terminal_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
+    let size = rustix::termios::tcgetwinsize(stdout()).or_else(|_| rustix::termios::tcgetwinsize(stderr()));
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
+/// A message whose further lines are indented, so that none of them looks like a message of its own.
+fn continued(text: &str) -> String {
+    text.trim_end().replace('\n', "\n  ")
+}
+
+/// Has panics print what everything prints: no secret, and nothing that a terminal would obey. The texts that a panic quotes may be
+/// anybody's.
+pub(crate) fn guard_panics() {
+    panic::set_hook(Box::new(|panicked| {
+        let mut text = format!("{panicked}\nThis is a bug in drawloom.");
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            text.push_str(&format!("\n{backtrace}"));
+        }
+        let mut stderr = Sink::new(Box::new(stderr()), stderr().is_terminal());
+        // A closed stderr is not an error.
+        drop(stderr.print(&format!("{}\n", continued(&logging::masked(&text)))));
+    }));
+}
+
 /// What clap says of a command line that it cannot read, or was asked to say: help and version are no mistakes.
-pub fn usage(error: &clap::Error) -> std::process::ExitCode {
-    // The output is gone, so this cannot be reported.
-    drop(error.print());
-    if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
+pub fn usage(error: &clap::Error, output: &Output) -> std::process::ExitCode {
+    if !error.use_stderr() {
+        // The output is gone, so this cannot be reported.
+        drop(error.print());
+        return Exit::Done.into();
+    }
+    let text = error.render().to_string();
+    let text = match text.strip_prefix("error:") {
+        Some(rest) => format!("{}{rest}", output.beside(Style::Bad, "error:")),
+        None => text,
+    };
+    output.note(text.trim_end_matches('\n'));
+    Exit::Usage.into()
 }

@@ -36,7 +36,7 @@ use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
 use drawloom_process::Launcher;
 use drawloom_server::{App, Goals, Limits, Monitor, auth::Auth, mcp::Configured};
-use drawloom_store::{Found, Opened, Previous, Store};
+use drawloom_store::{Found, Lost, Opened, Previous, Store};
 use drawloom_substrate::{
     STORE_TOOLS, StoreParts,
     artifacts::Artifacts,
@@ -46,6 +46,7 @@ use drawloom_substrate::{
     memory::{Memory, MemoryParts},
 };
 use drawloom_wire::request::Request;
+use rustix::process::{Resource, getrlimit};
 
 use crate::{
     anchor,
@@ -135,7 +136,11 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         report::findings(&parts.loaded, parts.resolved.findings.iter().filter(|finding| !open.contains(finding)));
     }
 
-    let Opened { store, epoch, previous } = open_store(&parts).map_err(explain)?;
+    let Opened { store, epoch, previous, lost } = open_store(&parts).map_err(explain)?;
+    if let Some(lost) = lost {
+        let hint = take_note(&lost);
+        tracing::error!(hint, "{lost}");
+    }
     let reader: Arc<dyn RunReader> = store.clone();
     if let Access::Owner(lock) = &parts.access {
         let checkouts = environment::checkouts(lock.directory().path());
@@ -307,7 +312,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         tables,
         redactor,
         auth,
-        limits: Limits::default(),
+        // After `serve` raised it.
+        limits: Limits::for_open_files(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
     })
     .map_err(|error| CommandError::of(&error))?;
     let mut running = Running {
@@ -374,11 +380,17 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     Ok(running)
 }
 
+/// What to do about a store whose end is missing.
+pub(crate) fn take_note(lost: &Lost) -> String {
+    let file = lost.file.display();
+    format!("restore a backup with `drawloom restore FILE --force`, or remove {file} to go on with what is left")
+}
+
 /// Opens the store for the owner of the data directory, or for reading only.
 fn open_store(parts: &Parts) -> Result<Opened, StoreError> {
     let Access::Reader(directory) = &parts.access else { return Store::open(&parts.store, parts.clock.wall()) };
     match Store::read(directory.path())? {
-        Found::Store(store) => Ok(Opened { store, epoch: Epoch::default(), previous: Previous::Clean }),
+        Found::Store(store) => Ok(Opened { store, epoch: Epoch::default(), previous: Previous::Clean, lost: None }),
         Found::Nothing | Found::Older => Err(StoreError::Closed),
     }
 }

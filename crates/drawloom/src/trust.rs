@@ -8,7 +8,6 @@ mod powers;
 mod record;
 
 use std::{
-    io::{self, BufRead as _, IsTerminal as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -23,7 +22,7 @@ use crate::{
     config::{self, Loaded},
     environment,
     exit::{CommandError, Exit},
-    output::{Format, Output, Style},
+    output::{Output, Style},
 };
 
 /// How the files of a config came to be used.
@@ -62,8 +61,7 @@ pub(crate) enum Asking<'a> {
 impl<'a> Asking<'a> {
     /// The person at the terminal, when there is one.
     pub(crate) fn at(output: &'a Output) -> Self {
-        let has_person = output.format() == Format::Human && io::stdin().is_terminal() && io::stderr().is_terminal();
-        if has_person { Self::Terminal(output) } else { Self::Never }
+        if output.can_ask() { Self::Terminal(output) } else { Self::Never }
     }
 }
 
@@ -214,11 +212,7 @@ impl Review {
         for line in self.lines() {
             output.note(format!("  {line}"));
         }
-        output.prompt("Trust it? [y/N] ");
-        let mut answer = String::new();
-        let read = io::stdin().lock().read_line(&mut answer);
-        read.map_err(|error| CommandError::failed("no_answer", format!("cannot read the answer: {error}")))?;
-        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+        output.confirm("Trust it? [y/N] ")
     }
 
     /// Why the config is not used.

@@ -121,6 +121,20 @@ impl Limits {
         mcp_sessions_per_caller: 256,
         mcp_subscriptions: 256,
     };
+
+    /// The defaults for a process that may have so many files open. Connections are fewer than these, so that there is room for the
+    /// store, for programs that are started and for calls to models.
+    pub fn for_open_files(files: u64) -> Self {
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        let kept = (files / 4).max(256).min(files / 4 * 3);
+        let connections = Self::DEFAULT.connections.min(files - kept).max(1);
+        Self {
+            connections,
+            reserved: connections / 8,
+            connections_per_caller: (connections / 4 * 3).max(1),
+            ..Self::DEFAULT
+        }
+    }
 }
 
 impl Default for Limits {
@@ -176,6 +190,7 @@ pub struct App {
     pub(crate) runs: Arc<dyn Runs>,
     pub(crate) definitions: Arc<dyn Definitions>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) monitor: Arc<dyn Monitor>,
     pub(crate) models: Arc<dyn Models>,
     pub(crate) retention: Arc<dyn Retention>,
@@ -256,6 +271,7 @@ impl App {
             runs: parts.runs,
             definitions: parts.definitions,
             clock: parts.clock,
+            entropy: parts.entropy,
             monitor: parts.monitor,
             models: parts.models,
             retention: parts.retention,
@@ -306,6 +322,14 @@ impl App {
     /// Bytes of large request bodies that are held now.
     pub fn body_bytes(&self) -> usize {
         (self.limits.bodies / 1024).saturating_sub(self.room_for_bodies.available_permits()) * 1024
+    }
+
+    /// Why a request ended in a panic. Libraries that cannot get random bytes panic, which is no bug of ours.
+    pub(crate) fn panicked(&self, words: impl Into<String>) -> Failure {
+        match self.entropy.check() {
+            Err(none) => none.into(),
+            Ok(()) => Failure::new(FailureKind::Bug, "bug", words),
+        }
     }
 
     /// A name for a request: the process's own part, then a number.

@@ -131,7 +131,7 @@ impl Surface {
                     Err(panic) => {
                         let words = panic_words(&*panic);
                         tracing::error!(request = %id, panic = words, "request handler panicked");
-                        Refusal::from(Failure::new(FailureKind::Bug, "bug", words)).answer(&asked)
+                        Refusal::from(self.app.panicked(words)).answer(&asked)
                     }
                 }
             }

@@ -48,7 +48,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<Output = ()> + Send) {
     let server = Listener {
         surface: Surface::new(app.clone()),
-        overflow: Arc::new(Semaphore::new(TURNED_AWAY)),
+        overflow: Arc::new(Semaphore::new(TURNED_AWAY.min(app.limits.connections))),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
         app,

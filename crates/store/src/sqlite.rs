@@ -8,6 +8,7 @@ mod connection;
 pub(crate) mod error;
 pub(crate) mod files;
 mod inbox;
+pub(crate) mod mark;
 pub(crate) mod migrate;
 pub(crate) mod open;
 mod progress;

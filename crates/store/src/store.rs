@@ -26,6 +26,7 @@ use crate::{
         Connection, Depth,
         error::{explain_io, failed, locked},
         files::Files,
+        mark::Mark,
         open::{self, Found, Opened, Options, Synchronous},
         readers::Readers,
         writer::{self, Job},
@@ -161,6 +162,7 @@ impl Store {
         file: PathBuf,
         synchronous: Synchronous,
         epoch: Epoch,
+        mark: Mark,
     ) -> Result<Self, StoreError> {
         let files = Files::of(&file).map_err(|error| explain_io(&file, "cannot read the store's metadata", &error))?;
         let shared = Arc::new(Shared::new(file, files, synchronous, epoch));
@@ -168,7 +170,7 @@ impl Store {
         let writers = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("store writer".into())
-            .spawn(move || writer::run(connection, jobs, writers))
+            .spawn(move || writer::run(connection, jobs, writers, mark))
             .map_err(|error| explain_io(&shared.file, "cannot start the writer thread", &error))?;
         let readers = Arc::new(Readers::new(shared.file.clone(), Arc::clone(&shared.files)));
         Ok(Self { shared, queue, writer: Mutex::new(Some(thread)), readers, is_read_only: false })

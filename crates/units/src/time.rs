@@ -140,6 +140,12 @@ pub trait Clock: Send + Sync {
 pub trait Entropy: Send + Sync {
     /// Fills `bytes`, whole, or says why it cannot.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy>;
+
+    /// Whether there are random bytes now. For libraries that fetch their own and panic when there are none: it is asked before they
+    /// are called, and when they panicked.
+    fn check(&self) -> Result<(), NoEntropy> {
+        self.fill(&mut [0])
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

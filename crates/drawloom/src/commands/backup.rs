@@ -54,7 +54,7 @@ impl Backup {
                 () = tokio::time::sleep(LOOK) => bar.set_position(partial.metadata().map_or(0, |found| found.len())),
             }
         };
-        bar.finish_and_clear();
+        bar.clear();
         let made = made
             .map_err(|error| CommandError::failed("bug", format!("the backup failed: {error}")))?
             .map_err(|error| CommandError::of(&error))?;

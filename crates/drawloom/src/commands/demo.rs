@@ -9,7 +9,6 @@ use std::{
 
 use clap::Args;
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use drawloom_contract::ids::RunId;
@@ -25,7 +24,7 @@ use crate::{
     environment,
     exit::{CommandError, Exit},
     live,
-    output::{Format, Style, duration, first_line},
+    output::{Bar, Format, Style, duration, first_line},
     parts::{Parts, Surface},
     start::{start, stop_signal},
 };
@@ -145,7 +144,7 @@ async fn watch(session: &Session, connection: &Connection, lead: RunId) -> Resul
         report(session, &bar, &result);
         ended.insert(result.run_id.to_string(), result);
     }
-    bar.finish_and_clear();
+    bar.clear();
     // What the lead is told has its children in the order in which it asked for them.
     let told = find_event(&mut events, "tool_result").await?.unwrap_or_default();
     let told: Value = told["text"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -164,8 +163,8 @@ async fn find_event(events: &mut Events, name: &str) -> Result<Option<Value>, Co
     Ok(None)
 }
 
-fn report(session: &Session, bar: &ProgressBar, result: &RunResult) {
-    bar.inc(1);
+fn report(session: &Session, bar: &Bar, result: &RunResult) {
+    bar.advance();
     if session.output.format() == Format::Human {
         let took = result.timings.total_ms.map(duration).unwrap_or_default();
         let text = first_line(result.final_text.as_deref().unwrap_or_default(), 60);

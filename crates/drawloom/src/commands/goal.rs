@@ -18,7 +18,7 @@ use crate::{
     commands::{Session, agentloop::Shape},
     config, environment,
     exit::{CommandError, Exit},
-    output::{Format, Style, plain},
+    output::{Format, Style},
 };
 
 pub(crate) use read::Named;
@@ -149,7 +149,7 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
         return exit;
     }
     if let Some(text) = result.final_output.as_deref().filter(|text| !text.is_empty()) {
-        output.line(plain(text));
+        output.line(text);
         output.line("");
     }
     let style = match result.status.as_str() {

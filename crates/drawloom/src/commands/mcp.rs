@@ -28,6 +28,7 @@ use crate::{
     connect, environment,
     exit::{CommandError, Exit},
     local::{Local, Surface},
+    output::stdout,
     start::stop_signal,
 };
 
@@ -147,7 +148,7 @@ impl Connection {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),
         };
-        let (stdin, stdout) = (io::stdin(), io::stdout());
+        let (stdin, stdout) = (io::stdin(), stdout());
         let _flags = [Flags::of(stdin.as_fd())?, Flags::of(stdout.as_fd())?];
         let (input, output) = (End::input(stdin.as_fd())?, End::output(stdout.as_fd())?);
         mcp::run(parts, input.reader(), output.writer(), Box::pin(stop)).await;

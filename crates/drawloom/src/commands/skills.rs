@@ -104,7 +104,7 @@ fn show(session: &Session, resolved: &Resolved, name: &str) -> Result<(), Comman
         Format::Json => session.output.json(&json!({
             "name": skill.name, "description": skill.description, "folder": skill.folder, "instructions": text,
         })),
-        Format::Human => session.output.line(crate::output::shown(&text)),
+        Format::Human => session.output.line(text.trim_end_matches('\n')),
     }
     Ok(())
 }

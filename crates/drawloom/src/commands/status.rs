@@ -14,6 +14,7 @@ use crate::{
     output::{Column, Format, LocalTime, Style, Text},
     project::{self, Project},
     server_config,
+    start::take_note,
 };
 
 /// Show the project of this folder, its data and its server
@@ -48,9 +49,11 @@ fn show_one(session: &Session) -> Result<Exit, CommandError> {
     let server = server_of(&project.data);
     let holder = holder_of(&project.data, server.as_ref());
     let left = left_behind(&project)?;
+    let lost = drawloom_store::lost(project.data.path());
     let output = &session.output;
     if output.format() == Format::Json {
         output.json(&json!({
+            "lost": lost,
             "project": project.name(),
             "config": project.files,
             "data_dir": project.data.path(),
@@ -73,6 +76,9 @@ fn show_one(session: &Session) -> Result<Exit, CommandError> {
     }
     let empty = if has_data(project.data.path()) { "" } else { " (nothing in it yet)" };
     row("data", format!("{}{empty}", project.data.path().display()));
+    if let Some(lost) = &lost {
+        output.warning(&format!("{lost}\n{}", take_note(lost)));
+    }
     let local = session.local_time();
     let running = server.as_ref().map(|server| about(server, &local));
     row("server", running.unwrap_or_else(|| output.styled(Style::Dim, "not running")));

@@ -92,9 +92,9 @@ impl Restart {
 async fn stop(session: &Session, data: &DataDir) -> Result<Option<ServerFile>, CommandError> {
     let Some(server) = server_of(data) else { return Ok(None) };
     let spinner = session.output.spinner();
-    spinner.set_message(format!("process {} is finishing its current steps", server.pid));
+    spinner.set_message(&format!("process {} is finishing its current steps", server.pid));
     let stopped = local::stop(data, &server, None).await;
-    spinner.finish_and_clear();
+    spinner.clear();
     match stopped {
         Ok(true) => Ok(Some(server)),
         Ok(false) => Ok(None),

@@ -117,7 +117,8 @@ fn quoted(text: &str) -> String {
 
 /// Whether a sign may stand in YAML as it is, in quotes or in a block.
 fn is_printable(sign: char) -> bool {
-    matches!(sign, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+    !crate::output::is_unsafe(sign)
+        && matches!(sign, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
         && !matches!(sign, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 

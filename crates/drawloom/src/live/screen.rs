@@ -1,7 +1,7 @@
 //! Draws a board below everything else on the terminal, and takes it away again. Nothing here decides what is shown.
 
 use super::board::{Line, Size};
-use crate::output::Output;
+use crate::output::{Output, Style};
 
 /// A terminal of unknown size is taken to be this large.
 const UNKNOWN: Size = Size { columns: 80, rows: 24 };
@@ -25,38 +25,24 @@ impl<'a> Screen<'a> {
 
     /// Replaces what is drawn.
     pub(super) fn draw(&mut self, lines: &[Line]) {
-        let mut text = self.go_back();
-        for line in lines {
-            for (piece, style) in &line.0 {
-                match style {
-                    Some(style) => text.push_str(&self.output.beside(*style, piece)),
-                    None => text.push_str(piece),
-                }
-            }
-            // What an earlier, longer line left.
-            text.push_str("\x1b[K\r\n");
-        }
-        text.push_str("\x1b[J");
+        let styled =
+            |(piece, style): &(String, Option<Style>)| self.output.beside(style.unwrap_or(Style::Plain), piece);
+        let texts: Vec<String> = lines.iter().map(|line| line.0.iter().map(styled).collect()).collect();
+        self.output.redraw(self.rows(), &texts);
         self.drawn = lines.iter().map(Line::width).collect();
-        self.output.draw(&text);
     }
 
     /// Takes everything away.
     pub(super) fn erase(&mut self) {
         if !self.drawn.is_empty() {
-            let text = format!("{}\x1b[J", self.go_back());
+            self.output.redraw(self.rows(), &[]);
             self.drawn.clear();
-            self.output.draw(&text);
         }
     }
 
-    /// Moves the cursor to where the board begins. In a terminal that became narrower, its lines take more rows.
-    fn go_back(&self) -> String {
-        let columns = self.size().columns.max(1);
-        match rows(&self.drawn, columns) {
-            0 => "\r".to_owned(),
-            rows => format!("\r\x1b[{rows}A"),
-        }
+    /// How many rows the board takes. In a terminal that became narrower, its lines take more.
+    fn rows(&self) -> usize {
+        rows(&self.drawn, self.size().columns.max(1))
     }
 }
 

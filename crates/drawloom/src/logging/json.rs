@@ -3,6 +3,7 @@
 //! Written by hand, because a run logs two lines, and the general layer takes more time for them than is worth it.
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     fmt::{self, Write as _},
     io::Write,
@@ -25,6 +26,7 @@ use tracing_subscriber::{
 };
 
 use super::lines::Lines;
+use crate::output::safe_json;
 
 /// The layer.
 pub(super) struct Json<W>(pub(super) Arc<Lines<W>>);
@@ -190,6 +192,7 @@ impl fmt::Write for Escaped<'_> {
 }
 
 fn escape(to: &mut String, text: &str) {
+    let start = to.len();
     let mut done = 0;
     for (place, byte) in text.bytes().enumerate() {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {
@@ -207,6 +210,12 @@ fn escape(to: &mut String, text: &str) {
         }
     }
     to.push_str(&text[done..]);
+    if text.bytes().any(|byte| byte >= 0x7f)
+        && let Cow::Owned(safe) = safe_json(&to[start..])
+    {
+        to.truncate(start);
+        to.push_str(&safe);
+    }
 }
 
 #[cfg(test)]
@@ -237,6 +246,7 @@ mod tests {
         let layers = tracing_subscriber::registry().with(Json(Lines::new(kept.clone())));
         tracing::subscriber::with_default(layers, log);
         let text = String::from_utf8(kept.0.lock().expect("no panic").clone()).expect("text");
+        assert!(!text.chars().any(crate::output::is_unsafe), "{text:?}");
         let read = |line: &str| {
             let mut value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
             let time = value.as_object_mut().and_then(|line| line.remove("timestamp")).expect("a time");
@@ -250,10 +260,10 @@ mod tests {
     fn every_kind_of_field_is_json() {
         let nothing: Option<u64> = None;
         let lines = logged(|| {
-            let odd = "a \"quote\", a \\, a\nbreak, a\ttab, \u{1} and \u{e9}";
+            let odd = "a \"quote\", a \\, a\nbreak, a\ttab, \u{1}, \u{9b}, \u{202e} and \u{e9}";
             tracing::info!(text = odd, shown = %odd, debugged = ?odd, up = u64::MAX, down = -3, half = 0.5, nan = f64::NAN, yes = true, nothing, r#type = 1, "said {}", odd);
         });
-        let odd = "a \"quote\", a \\, a\nbreak, a\ttab, \u{1} and \u{e9}";
+        let odd = "a \"quote\", a \\, a\nbreak, a\ttab, \u{1}, \u{9b}, \u{202e} and \u{e9}";
         let target = "drawloom::logging::json::tests";
         assert_eq!(
             lines,

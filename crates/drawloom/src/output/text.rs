@@ -2,6 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use super::safe::safe;
+
 /// The first line of a text, cut to `most` columns, with `…` for what is left out.
 pub fn first_line(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -55,15 +57,9 @@ pub fn fit_end(text: &str, most: usize) -> String {
     kept.iter().rev().collect()
 }
 
-/// A whole text without control characters, which a terminal would obey. Its lines and tabs stay.
-pub fn plain(text: &str) -> String {
-    text.chars().filter(|character| matches!(character, '\n' | '\t') || !character.is_control()).collect()
-}
-
-/// The text without what is no text: a terminal would obey it.
+/// The text as it is printed, with spaces for tabs: what measures or cuts a text does it after this.
 pub fn shown(text: &str) -> String {
-    let is_safe = |character: char| character == '\n' || !character.is_control();
-    text.chars().map(|character| if character == '\t' { ' ' } else { character }).filter(|c| is_safe(*c)).collect()
+    safe(text).replace('\t', " ")
 }
 
 /// The text in lines of at most `width` columns, broken between words. Longer words stand alone.
@@ -109,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_not_shown() {
-        assert_eq!(shown("a\x1b[2Jb\u{7}\tc\nd"), "a[2Jb c\nd");
+        assert_eq!(shown("a\x1b[2Jb\u{7}\tc\nd"), "a␛[2Jb␇ c\nd");
     }
 
     #[test]

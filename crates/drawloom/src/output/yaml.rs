@@ -76,7 +76,7 @@ mod tests {
     fn answers_are_yaml_that_reads_back_as_the_same_value() {
         let value = json!({
             "runs": [{ "run_id": "r_01", "final_text": "one\n\n  two\n", "usage": { "input": 3, "cost": 0.5 } }, [1, [2]], "x: y", {}],
-            "empty": [], "none": null, "key with: colon": true, "lines": ["a\nb", "yes"], "deep": { "er": { "est": "1" } },
+            "empty": [], "none": null, "key with: colon": true, "lines": ["a\nb", "yes", "\u{1b}[2J\u{9b}\u{202e}\u{200b}\u{7f}\u{e0041}\r", "two\n\u{2028}lines\n\u{feff}"], "deep": { "er": { "est": "1" } },
         });
         for value in [value, json!("a\nb"), json!([]), json!([[["a"], []], {}]), json!("plain")] {
             let text = document(&value);

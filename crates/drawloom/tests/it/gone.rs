@@ -54,6 +54,29 @@ fn a_server_whose_data_is_deleted_does_not_stay_for_ever() {
     assert!(server.child.wait().expect("it ends").success());
 }
 
+#[test]
+fn a_log_that_was_removed_after_a_crash_is_noticed_at_the_start_and_told_until_somebody_takes_note() {
+    let home = Home::new();
+    let server = home.serve();
+    home.run(&["run", "echo", "hi", "--url", &server.url]).exits(0);
+    server.kill();
+    assert_eq!(home.run(&["status", "--json"]).exits(0).json()["lost"], json!(null));
+    for ending in ["-wal", "-shm"] {
+        fs::remove_file(home.data().join(format!("drawloom.db{ending}"))).expect("it was there");
+    }
+    let missing = "all changes of the last time that the store was open are missing";
+    let said = home.serve().stop_and_read();
+    assert!(said.contains(missing), "{said}");
+    let status = home.run(&["status"]).exits(0).stderr;
+    assert!(status.contains(missing) && status.contains("restore a backup with"), "{status}");
+    let doctor = home.run(&["doctor"]).exits(1).stdout;
+    assert!(doctor.contains(missing), "{doctor}");
+    fs::remove_file(home.data().join("written.json")).expect("the mark");
+    let said = home.serve().stop_and_read();
+    assert!(!said.contains(missing), "{said}");
+    assert_eq!(home.run(&["status"]).exits(0).stderr, "");
+}
+
 /// One request by hand; the whole answer.
 fn get(url: &str, path: &str) -> String {
     use std::io::{Read as _, Write as _};

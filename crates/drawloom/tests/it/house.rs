@@ -34,6 +34,22 @@ const EDGES: &[(&str, &[&str])] = &[
 /// What only one crate may use.
 const HOMES: &[(&str, &str)] = &[("rusqlite", "store"), ("reqwest", "net"), ("axum", "server"), ("clap", "drawloom")];
 
+/// The files that may name the process's own streams, each with the reason. Everything else prints through `output.rs`, which lets
+/// nothing through that a terminal would obey.
+const EXITS: &[(&str, &str)] = &[
+    ("drawloom/src/output/sink.rs", "the exit"),
+    ("drawloom/src/output.rs", "which stream is a terminal, and how large"),
+    ("drawloom/src/output/progress.rs", "bars, whose texts are made safe"),
+    ("drawloom/src/logging.rs", "lines of the log, which are made safe"),
+    ("drawloom/src/commands/mcp.rs", "JSON-RPC for a host"),
+    ("process/src/report.rs", "a pipe to drawloom"),
+    ("process/src/launcher/serve.rs", "a pipe to drawloom"),
+    ("process/src/launcher/probe.rs", "a pipe to drawloom"),
+    ("process/src/launcher/confined.rs", "a pipe to drawloom"),
+    ("process/src/landlock.rs", "the names of devices"),
+    ("process/src/detached.rs", "an error of the system, for a log"),
+];
+
 /// The most lines of `contract`: a change of it builds every crate again.
 const LARGEST_CONTRACT: usize = 4000;
 
@@ -120,6 +136,31 @@ fn no_file_is_longer_than_six_hundred_lines() {
         let lines = fs::read_to_string(&file).expect("text").lines().count();
         assert!(lines <= LONGEST_FILE, "{} has {lines} lines", file.display());
     }
+}
+
+#[test]
+fn only_the_exits_write_to_the_streams_of_the_process() {
+    let crates = workspace().join("crates");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&crates).expect("crates") {
+        rust_files(&entry.expect("an entry").path().join("src"), &mut files);
+    }
+    let stream = regex::Regex::new(
+        r#"(?m)(^|[^.\w])(stdout|stderr)\(\)|Stdio::inherit|/dev/(tty|stdout|stderr|fd/)|\bprintln!"#,
+    );
+    let stream = stream.expect("a pattern");
+    let mut found = std::collections::BTreeSet::new();
+    for file in files {
+        let name = file.strip_prefix(&crates).expect("a crate").to_str().expect("text").to_owned();
+        let is_test = name.contains("tests") || ["testkit/", "bench/"].iter().any(|kit| name.starts_with(kit));
+        let text = fs::read_to_string(&file).expect("text");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if !is_test && stream.is_match(code) {
+            found.insert(name);
+        }
+    }
+    let allowed = EXITS.iter().map(|(file, _)| (*file).to_owned()).collect();
+    assert_eq!(found, allowed, "what prints must do it through output.rs");
 }
 
 #[test]

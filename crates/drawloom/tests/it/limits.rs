@@ -1,6 +1,11 @@
 //! Every limit of the config and of commands is crossed.
 
-use std::fs;
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    process::{Command, Stdio},
+};
 
 use drawloom::limits::{IMPORT, OWN, SKILLS};
 use drawloom_contract::limits::{Amount, Limit};
@@ -179,4 +184,49 @@ fn every_limit_of_skills_and_of_an_import_is_crossed_and_told() {
     }
     let report = format_args!("limits: {} limits of skills and of an import crossed\n", SKILLS.len() + IMPORT.len());
     std::io::Write::write_fmt(&mut std::io::stderr(), report).expect("stderr");
+}
+
+#[test]
+fn a_server_with_few_files_answers_while_more_connections_come_than_it_can_hold() {
+    let home = Home::new();
+    // `serve` raises its limit to the hard one, which is lowered here.
+    let command = home.command(&[]);
+    let binary = command.get_program().to_owned();
+    let environment: Vec<_> =
+        command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 128; exec \"$0\" serve --json --log warn"]).arg(binary).current_dir(home.path());
+    for (name, value) in environment {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.stdin(Stdio::null());
+    let mut server = home.serve_with(shell);
+    let address = server.url.trim_start_matches("http://").to_owned();
+    let ask = |request: &str| {
+        let mut socket = TcpStream::connect(&address).expect("it listens");
+        // A connection that is closed at once takes no request.
+        drop(socket.write_all(request.as_bytes()));
+        socket
+    };
+    let started = home.run(&["run", "echo", "slow", "--detach", "--url", &server.url, "--json"]).exits(0).json();
+    let run = started["run_id"].as_str().expect("an id").to_owned();
+    // Streams that stay open: twice as many as there are files.
+    let follow = format!("GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+    let mut streams: Vec<TcpStream> = (0..256).map(|_| ask(&follow)).collect();
+    let mut taken = 0;
+    for stream in &mut streams {
+        let mut head = [0; 12];
+        if stream.read_exact(&mut head).is_ok() && head.ends_with(b"200") {
+            taken += 1;
+        }
+    }
+    assert!((8..=64).contains(&taken), "{taken} streams");
+    streams.clear();
+    let ran = home.run(&["run", "echo", "still here", "--url", &server.url]);
+    assert!(ran.exits(0).stdout.contains("still here"));
+    let log = server.stop_and_read();
+    assert!(!log.contains("Too many open files") && !log.contains("cannot accept"), "{log}");
 }

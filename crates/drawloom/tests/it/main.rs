@@ -43,6 +43,7 @@ mod one_server;
 mod operate;
 mod outside;
 mod projects;
+mod raw;
 mod run;
 mod runs;
 mod sandbox;

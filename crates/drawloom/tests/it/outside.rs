@@ -197,7 +197,7 @@ fn what_a_server_says_does_not_move_the_terminal() {
     let play = Play::new(Wire::Stdio, &[]).set("command", json!(["/bin/sh", "-c", script]));
     play.write();
     let ran = play.finish(&["run", "a", "begin"]).exits(0);
-    assert!(ran.stderr.contains("last output: ]0;owned[2J"), "{ran:#?}");
+    assert!(ran.stderr.contains("last output: ␛]0;owned␇␛[2J"), "{ran:#?}");
     assert!(!ran.stderr.contains('\u{1b}'), "{ran:#?}");
     let ran = play.finish(&["doctor"]).exits(1);
     assert!(!ran.stdout.contains('\u{1b}'), "{ran:#?}");

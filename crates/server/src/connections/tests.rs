@@ -20,6 +20,18 @@ fn connections(open: bool) -> Arc<Connections> {
     Connections::new(&limits, open)
 }
 
+#[test]
+fn there_are_fewer_connections_than_files_that_may_be_open() {
+    for (files, connections) in
+        [(64, 16), (128, 32), (256, 64), (512, 256), (1_024, 768), (4_096, 3_072), (8_192, 4_096)]
+    {
+        let limits = Limits::for_open_files(files);
+        assert_eq!(limits.connections, connections, "{files} files");
+        assert!(limits.reserved < connections && limits.connections_per_caller < connections, "{limits:?}");
+    }
+    assert_eq!(Limits::for_open_files(u64::MAX), Limits::DEFAULT);
+}
+
 fn busy(connections: &Arc<Connections>, last: u8) -> Connection {
     let connection = connections.admit(address(last)).expect("there is room");
     connection.begin(Uri::from_static("/v1/runs"));

@@ -147,6 +147,8 @@ impl Endpoint {
             let response = self.handle(parts, Bytes::new()).await;
             return Ok(if knows_empty_events { response } else { messages::without_empty_events(response) });
         }
+        // `rmcp` makes ids of its own, and panics when it cannot.
+        app.entropy.check().map_err(Failure::from)?;
         let held = read_body(app, &parts.headers, body, app.limits.body).await?;
         let bytes = held.bytes.clone();
         if cancel::take(&self.shared, &view, &bytes).await {
@@ -188,9 +190,9 @@ impl Endpoint {
             }
             Ok(response)
         });
-        let opened = opening.await.map_err(|error| {
-            Failure::new(FailureKind::Bug, "bug", format!("a session could not be opened: {error}"))
-        })?;
+        let opened = opening
+            .await
+            .map_err(|error| self.shared.app.panicked(format!("a session could not be opened: {error}")))?;
         opened.map_err(|failure: Failure| failure.into())
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 use drawloom_contract::{
@@ -90,6 +90,7 @@ operation!(RemoveValue, "remove_value", Route::delete("/v1/values/{key...}"), On
 operation!(OtherRuns, "other_runs", Route::get("/v1/runs/{id}"), Nothing, { id: String }, |_, input| (input.id, None));
 operation!(MoreHealth, "more_health", Route::post("/healthz"), EveryTime, {}, |_, _| (String::new(), None));
 operation!(SameName, "whoami", Route::get("/v1/_other"), Nothing, {}, |_, _| (String::new(), None));
+operation!(UuidValue, "uuid_value", Route::get("/v1/_uuid"), Nothing, {}, |_, _| panic!("could not get random bytes"));
 operation!(OnePart, "one_part", Route::get("/v1/values/{key}/length"), Nothing, { key: String }, |_, input| {
     (input.key, None)
 });
@@ -237,4 +238,29 @@ async fn a_server_with_two_operations_on_one_route_does_not_start() {
     let error = Setup { operations, ..Setup::default() }.refused().await;
     assert_eq!((error.kind, error.code), (FailureKind::Invalid, "duplicate_route"));
     assert!(error.message.contains("get_run") && error.message.contains("other_runs"), "{error}");
+}
+
+#[tokio::test]
+async fn without_entropy_what_panics_for_it_and_a_host_that_greets_are_told_so() {
+    let setup = Setup { operations: vec![of::<UuidValue>(&Values::default())], ..Setup::default() };
+    let entropy = setup.entropy.clone();
+    let server = setup.start().await;
+    let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "host", "version": "1" },
+    } });
+    let greeting = greeting.to_string();
+    let ask = async || {
+        let accept = [("accept", "application/json, text/event-stream")];
+        let host = server.send(Method::Post, "/mcp", &accept, Some(greeting.as_bytes())).await;
+        let panicked = server.get("/v1/_uuid").await;
+        (host, (panicked.status, panicked.code().to_owned()))
+    };
+    entropy.ran_out.store(true, Ordering::SeqCst);
+    let (host, panicked) = ask().await;
+    assert_eq!((host.status, host.code()), (503, "no_entropy"), "{:?}", host.body);
+    assert_eq!(panicked, (503, "no_entropy".into()));
+    entropy.ran_out.store(false, Ordering::SeqCst);
+    let (host, panicked) = ask().await;
+    assert_eq!(host.status, 200, "{:?}", host.body);
+    assert_eq!(panicked, (500, "bug".into()));
 }

@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -87,10 +90,17 @@ impl Backlog for FakeBacklog {
     }
 }
 
-struct Zeros;
+/// Zeros, until they run out.
+#[derive(Default)]
+pub(crate) struct Zeros {
+    pub(crate) ran_out: AtomicBool,
+}
 
 impl Entropy for Zeros {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
+        if self.ran_out.load(Ordering::SeqCst) {
+            return Err(NoEntropy { reason: "none is left".into() });
+        }
         bytes.fill(0);
         Ok(())
     }
@@ -196,6 +206,7 @@ pub(crate) struct Setup {
     pub(crate) operations: Vec<Arc<dyn AnyOperation>>,
     /// Where values and answers are kept.
     pub(crate) store: Arc<drawloom_testkit::Memory>,
+    pub(crate) entropy: Arc<Zeros>,
 }
 
 impl Default for Setup {
@@ -209,6 +220,7 @@ impl Default for Setup {
             speed: 1,
             operations: Vec::new(),
             store: Arc::default(),
+            entropy: Arc::default(),
         }
     }
 }
@@ -311,7 +323,7 @@ impl Setup {
             values: memory.clone(),
             backlog: Arc::new(FakeBacklog(memory.clone())),
             clock: clock.clone(),
-            entropy: Arc::new(Zeros),
+            entropy: self.entropy.clone(),
             redactor: redactor.clone(),
         });
         let runtime = RuntimeDefinitions::new(RuntimeParts {
@@ -328,7 +340,7 @@ impl Setup {
                 questions: Arc::new(Questions {
                     values: memory.clone(),
                     clock: clock.clone(),
-                    entropy: Arc::new(Zeros),
+                    entropy: self.entropy.clone(),
                     redactor: redactor.clone(),
                 }),
             },
@@ -344,7 +356,7 @@ impl Setup {
                 runs: Arc::new(fake.clone()),
                 lineage: Arc::new(OfConfig(fake.clone())),
                 clock: clock.clone(),
-                entropy: Arc::new(Zeros),
+                entropy: self.entropy.clone(),
                 redactor: redactor.clone(),
             }),
             channels,
@@ -352,7 +364,7 @@ impl Setup {
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
             clock,
-            entropy: Arc::new(Zeros),
+            entropy: self.entropy.clone(),
             monitor: Arc::new(Well { store: self.well, stopping: self.stopping }),
             models: Arc::new(OneModel),
             retention: broom,

@@ -17,6 +17,7 @@ use drawloom_contract::{ids::RunKey, journal::StoreError};
 use super::{
     Connection, Depth,
     error::{Error, Result as Done, explain, explain_io, failed},
+    mark,
     open::{self, Synchronous, check_header, create_directory},
     values,
 };
@@ -116,6 +117,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<Backup, StoreError> {
     if target.exists() {
         fold_log(&target);
     }
+    mark::forget(directory).map_err(|error| explain_io(&target, "cannot forget the store before", &error))?;
     part.replace(&target)?;
     Ok(found)
 }

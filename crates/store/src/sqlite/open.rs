@@ -12,6 +12,7 @@ use drawloom_contract::{journal::StoreError, record::Epoch, time::Timestamp};
 use super::{
     Connection, Result as Done,
     error::{explain, explain_io},
+    mark::{Lost, Mark, Reached},
     migrate::migrate,
     upgrade,
 };
@@ -59,6 +60,8 @@ pub struct Opened {
     pub epoch: Epoch,
     /// How the boot before ended.
     pub previous: Previous,
+    /// What was missing at the end of the store, now or when it was opened before.
+    pub lost: Option<Lost>,
 }
 
 /// How the boot before ended.
@@ -113,9 +116,11 @@ pub(crate) fn open(options: &Options, now: Timestamp) -> Result<Opened, StoreErr
     if (1..tables::format()).contains(&found) {
         upgrade::copy(&connection, &file, found)?;
     }
-    let (epoch, previous) = begin_boot(&connection, found, now).map_err(|error| explain(&file, &error))?;
-    let store = Store::start(connection, file, options.synchronous, epoch)?;
-    Ok(Opened { store: Arc::new(store), epoch, previous })
+    let (epoch, previous, mark) =
+        begin_boot(&connection, found, now, &options.directory).map_err(|error| explain(&file, &error))?;
+    let lost = mark.lost().cloned();
+    let store = Store::start(connection, file, options.synchronous, epoch, mark)?;
+    Ok(Opened { store: Arc::new(store), epoch, previous, lost })
 }
 
 /// Makes the directory and whatever is missing above it, durably.
@@ -165,12 +170,14 @@ fn check_format(file: &Path, found: u32) -> Result<(), StoreError> {
 }
 
 /// Brings the file up to date and raises the epoch: its owner before can write nothing from here on.
-fn begin_boot(connection: &Connection, found: u32, now: Timestamp) -> Done<(Epoch, Previous)> {
+fn begin_boot(connection: &Connection, found: u32, now: Timestamp, directory: &Path) -> Done<(Epoch, Previous, Mark)> {
     connection.keep_log()?;
     migrate(connection, found)?;
+    let mut mark = Mark::open(directory, Reached::of(connection)?, now);
     connection.run("BEGIN IMMEDIATE")?;
-    let begun = boots::begin(connection, now)?;
+    let (epoch, previous) = boots::begin(connection, now)?;
     definitions::forget_loose(connection)?;
     connection.run("COMMIT")?;
-    Ok(begun)
+    mark.bring_up_to_date(connection);
+    Ok((epoch, previous, mark))
 }

@@ -16,6 +16,7 @@ use super::{
     checkpoint::{Checkpointer, Log},
     error::{explain, failed, is_sync_failure, locked},
     inbox::{Inbox, Next},
+    mark::Mark,
     open::Synchronous,
     upgrade,
 };
@@ -61,11 +62,11 @@ pub(crate) type Answer = (Result<Committed, CommitError>, Box<Work>);
 type Commit = (Box<Work>, oneshot::Sender<Answer>);
 
 /// Runs until the queue ends (then this boot stays unclean) or `Close` comes.
-pub(crate) fn run(connection: Connection, queue: mpsc::Receiver<Job>, shared: Arc<Shared>) {
+pub(crate) fn run(connection: Connection, queue: mpsc::Receiver<Job>, shared: Arc<Shared>, mut mark: Mark) {
     let _panicked = PanicNotice(Arc::clone(&shared));
     let mut checkpointer = Checkpointer::new(Arc::clone(&shared));
     let mut queue = Inbox::new(queue);
-    let closing = match Writer::prepare(&connection, &shared) {
+    let closing = match Writer::prepare(&connection, &shared, &mut mark) {
         Ok(writer) => serve(writer, &mut queue, &mut checkpointer),
         Err(error) => {
             shared.set_failure(Some(explain(&shared.file, &error)));
@@ -75,6 +76,7 @@ pub(crate) fn run(connection: Connection, queue: mpsc::Receiver<Job>, shared: Ar
     checkpointer.stop();
     if let Some(answer) = closing {
         let closed = close(&connection, &shared);
+        mark.bring_up_to_date(&connection);
         // Closed before the answer: the caller may open the file again at once.
         drop(connection);
         _ = answer.send(closed);
@@ -92,8 +94,13 @@ fn serve(
         let first = match queue.next(writer.patience()) {
             Next::Here(job) => job,
             Next::Quiet => {
-                writer.index_some();
-                checkpointer.after_group(INDEXED_BYTES, &mut writer.log);
+                if writer.mark.is_behind() {
+                    writer.mark.bring_up_to_date(writer.connection);
+                }
+                if writer.is_behind {
+                    writer.index_some();
+                    checkpointer.after_group(INDEXED_BYTES, &mut writer.log);
+                }
                 continue;
             }
             Next::Ended => break,
@@ -124,6 +131,9 @@ fn serve(
         }
         if !group.is_empty() {
             writer.commit(&mut group);
+            if writer.mark.after_group() {
+                writer.mark.bring_up_to_date(writer.connection);
+            }
             checkpointer.after_group(size, &mut writer.log);
             if writer.unindexed >= MOST_UNINDEXED {
                 writer.index_some();
@@ -155,6 +165,7 @@ struct Writer<'c> {
     transactions: Transactions<'c>,
     writes: tables::Writes<'c>,
     log: Log<'c>,
+    mark: &'c mut Mark,
     shared: &'c Shared,
     /// Set for good when a sync failed: what the disk holds is unknown until the file is opened again.
     broken: Option<StoreError>,
@@ -169,7 +180,7 @@ struct Writer<'c> {
 type Outcome = Result<Committed, CommitError>;
 
 impl<'c> Writer<'c> {
-    fn prepare(connection: &'c Connection, shared: &'c Shared) -> Result<Self, Error> {
+    fn prepare(connection: &'c Connection, shared: &'c Shared, mark: &'c mut Mark) -> Result<Self, Error> {
         let transactions = Transactions::prepare(connection)?;
         let mut writes = tables::Writes::prepare(connection)?;
         let log = Log::prepare(connection)?;
@@ -179,6 +190,7 @@ impl<'c> Writer<'c> {
             transactions,
             writes,
             log,
+            mark,
             shared,
             broken: None,
             troubled: false,
@@ -187,9 +199,9 @@ impl<'c> Writer<'c> {
         })
     }
 
-    /// How long to wait for work before the index is seen to.
+    /// How long to wait for work before the mark and the index are seen to.
     fn patience(&self) -> Option<Duration> {
-        (self.is_behind && !self.troubled && self.broken.is_none()).then_some(QUIET)
+        ((self.is_behind || self.mark.is_behind()) && !self.troubled && self.broken.is_none()).then_some(QUIET)
     }
 
     /// Indexes one batch of values. On failure the index stays behind, and the next search tries again and reports the error.
@@ -380,6 +392,7 @@ impl<'c> Writer<'c> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
+        self.mark.expect_fewer_records();
         let removed = self.transact_removal(removal);
         self.settle(removed)?.ok_or_else(|| locked(&self.shared.file))
     }

@@ -13,6 +13,7 @@ mod history;
 mod index;
 mod layers;
 mod log;
+mod lost;
 mod ownership;
 mod prune;
 mod upgrade;

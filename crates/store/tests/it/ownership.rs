@@ -81,7 +81,7 @@ async fn a_newer_file_is_refused_and_left_as_it_is() {
     assert_eq!(refused, Some(StoreError::TooNew { store: name, found: known + 1, known }));
     assert!(std::fs::read(&file).expect("a readable file") == bytes, "the file was changed");
     let files = std::fs::read_dir(bench.directory.path()).expect("a readable directory").count();
-    assert_eq!(files, 1, "something was left beside it");
+    assert_eq!(files, 2, "something was left beside it and its mark");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{
     commands::{Session, runs::Handle},
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Format, bytes, shown},
+    output::{Format, bytes},
 };
 
 /// Download an artifact
@@ -58,8 +58,7 @@ impl Get {
             }
             (None, Format::Json) => output.json(&whole),
             // A terminal would obey what an agent wrote.
-            (None, Format::Human) if output.is_terminal() => output.write(&shown(&whole.text)),
-            (None, Format::Human) => output.write(&whole.text),
+            (None, Format::Human) => output.content(&whole.text),
         }
         Ok(Exit::Done)
     }

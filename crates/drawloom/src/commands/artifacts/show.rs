@@ -8,7 +8,7 @@ use crate::{
     commands::{Session, runs::Handle},
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Format, shown},
+    output::Format,
 };
 
 /// Show or search an artifact
@@ -59,7 +59,7 @@ impl Show {
             Format::Json => output.json(&part),
             Format::Human => {
                 // A terminal would obey what an agent wrote.
-                output.write(&if output.is_terminal() { shown(&part.text) } else { part.text.clone() });
+                output.content(&part.text);
                 if !part.text.is_empty() && !part.text.ends_with('\n') {
                     output.write("\n");
                 }

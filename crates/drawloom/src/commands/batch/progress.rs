@@ -3,14 +3,13 @@
 use drawloom_contract::{ids::RunId, record::Status};
 use drawloom_wire::{batches::MAX_SPAWNS, events::Event};
 use futures::StreamExt as _;
-use indicatif::{MultiProgress, ProgressBar};
 
 use crate::{
     cli::Quiet,
     commands::Session,
     connect::Connection,
     exit::CommandError,
-    output::{Output, count},
+    output::{Bar, Bars, Output, count},
 };
 
 /// A terminal with fewer columns has no space for figures beside the prompts.
@@ -21,7 +20,7 @@ pub(super) enum Board {
     /// A line for each run.
     Lines(Lines),
     /// One bar.
-    Bar(ProgressBar),
+    Bar(Bar),
     /// Nothing.
     None,
 }
@@ -38,8 +37,8 @@ impl Board {
     /// Shows that a run has ended.
     pub(super) fn ended(&self, slot: usize) {
         match self {
-            Self::Lines(lines) => lines.0.1[slot].finish(),
-            Self::Bar(bar) => bar.inc(1),
+            Self::Lines(lines) => lines.0.line(slot).finish(),
+            Self::Bar(bar) => bar.advance(),
             Self::None => {}
         }
     }
@@ -57,13 +56,13 @@ impl Board {
         if !session.output.shows_progress() {
             return Ok(());
         }
-        let (line, width) = (&lines.0.1[slot], session.output.width());
+        let (line, width) = (lines.0.line(slot), session.output.width());
         let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
-        line.set_message(progress.words(width));
+        line.set_message(&progress.words(width));
         let mut events = connection.backend.follow(run, 0).await?;
         while let Some(event) = events.next().await {
             progress.apply(&event?);
-            line.set_message(progress.words(width));
+            line.set_message(&progress.words(width));
         }
         Ok(())
     }
@@ -72,22 +71,18 @@ impl Board {
 impl Drop for Board {
     fn drop(&mut self) {
         if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
+            bar.clear();
         }
     }
 }
 
 /// Lines of progress, which are removed from the screen at the end and when the command is interrupted: the table says the
 /// same, better.
-pub(super) struct Lines((MultiProgress, Vec<ProgressBar>));
+pub(super) struct Lines(Bars);
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        for line in &self.0.1 {
-            line.finish_and_clear();
-        }
-        // A terminal that is gone shows nothing.
-        drop(self.0.0.clear());
+        self.0.clear();
     }
 }
 

@@ -156,7 +156,7 @@ impl Show {
                     output.line(format!("cannot be used: {reason}"));
                 }
                 let source = serde_json::to_string_pretty(&found.source).unwrap_or_default();
-                output.line(crate::output::shown(&source));
+                output.line(&source);
                 remarks(session, &found.findings, &found.warnings);
             }
         }
@@ -185,7 +185,7 @@ impl Diff {
         match session.output.format() {
             Format::Json => session.output.json(&diff),
             Format::Human if diff.same => session.output.line(format!("{} and {} are the same", diff.from, diff.to)),
-            Format::Human => session.output.line(crate::output::shown(diff.diff.trim_end())),
+            Format::Human => session.output.line(diff.diff.trim_end()),
         }
         Ok(Exit::Done)
     }

@@ -29,6 +29,7 @@ use crate::{
     project::Project,
     resolve::{self, Resolved, bash},
     server_config,
+    start::take_note,
     trust::{self, Asking, Origin},
 };
 
@@ -183,6 +184,7 @@ async fn owned(report: &mut Report, lock: Lock) {
     let path = lock.directory().path().to_owned();
     report.ok("data directory", format!("{} is free: no server runs on it", path.display()));
     machine::permissions(report, &path);
+    whole(report, &path);
     if !path.join("drawloom.db").exists() {
         return report.ok("store", "there is none yet; the first command that runs something makes it");
     }
@@ -203,6 +205,13 @@ async fn owned(report: &mut Report, lock: Lock) {
     }
 }
 
+/// Whether the end of the store was there whenever it was opened.
+fn whole(report: &mut Report, data: &Path) {
+    if let Some(lost) = drawloom_store::lost(data) {
+        report.add(Verdict::Fail, "store", lost.to_string(), Some(take_note(&lost)));
+    }
+}
+
 /// Checks every page; returns how many runs are unfinished.
 async fn integrity(path: &Path) -> Result<u64, StoreError> {
     let opened = Store::open(&Options::new(path), SystemClock.wall())?;
@@ -220,6 +229,7 @@ async fn served(report: &mut Report, directory: &DataDir, found: &ServerFile) {
         "data directory",
         format!("{} is served by process {} at {}", directory.path().display(), found.pid, found.url),
     );
+    whole(report, directory.path());
     server(report, &found.url, connect::client_of(directory, &found.url)).await;
     if server_config::is_changed(found) {
         let message = "the config has changed, and the server still uses the old version";

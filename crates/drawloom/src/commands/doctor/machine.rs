@@ -5,6 +5,7 @@ use std::{os::unix::fs::PermissionsExt as _, path::Path, time::UNIX_EPOCH};
 use drawloom_contract::failure::Explain as _;
 use drawloom_contract::time::Timestamp;
 use drawloom_process::{Landlock, Launcher};
+use drawloom_server::Limits;
 use rustix::process::{Resource, getrlimit};
 
 use crate::{
@@ -22,8 +23,6 @@ const NO_SPACE: u64 = 32 * 1024 * 1024;
 const SLACK_MS: i64 = 5 * 60 * 1_000;
 /// This version did not exist before.
 const OLDEST: Timestamp = Timestamp::from_millis(1_767_225_600_000);
-/// As many connections as the server takes, and some files.
-const FILES: u64 = 4_096 + 64;
 
 /// Whether only this user can look into the data directory.
 pub(super) fn permissions(report: &mut Report, path: &Path) {
@@ -91,10 +90,14 @@ pub(super) fn clock(report: &mut Report, local: &LocalTime, path: &Path) {
 pub(super) fn open_files(report: &mut Report) {
     let limit = getrlimit(Resource::Nofile);
     match limit.maximum {
-        Some(most) if most < FILES => report.add(
+        Some(most) if Limits::for_open_files(most).connections < Limits::DEFAULT.connections => report.add(
             Verdict::Warn,
             "limits",
-            format!("a process may open {most} files, and the server takes 4096 connections"),
+            format!(
+                "a process may open {most} files, so the server takes at most {} connections instead of {}",
+                Limits::for_open_files(most).connections,
+                Limits::DEFAULT.connections
+            ),
             Some("raise it: ulimit -Hn 65536, or LimitNOFILE= in the systemd unit".into()),
         ),
         Some(most) => report.ok("limits", format!("a process may open {most} files")),

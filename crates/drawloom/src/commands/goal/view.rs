@@ -1,18 +1,17 @@
 //! A goal at work, for people: its plan, its workers, verification and verdicts, as they come.
 
 use drawloom_wire::goals::GoalEvent;
-use indicatif::ProgressBar;
 use serde_json::Value;
 
 use crate::{
     commands::Session,
-    output::{Format, Style, first_line},
+    output::{Bar, Format, Style, first_line},
 };
 
 /// What is shown of a goal while it works.
 pub(super) struct View<'a> {
     session: &'a Session,
-    spinner: Option<ProgressBar>,
+    spinner: Option<Bar>,
     at_work: Vec<String>,
     phase: String,
     iteration: u32,
@@ -41,7 +40,7 @@ impl<'a> View<'a> {
         if let Some(spinner) = &self.spinner {
             let workers =
                 if self.at_work.is_empty() { String::new() } else { format!(": {}", self.at_work.join(", ")) };
-            spinner.set_message(format!("iteration {} · {}{workers}", self.iteration, self.phase));
+            spinner.set_message(&format!("iteration {} · {}{workers}", self.iteration, self.phase));
         }
     }
 
@@ -60,7 +59,7 @@ impl<'a> View<'a> {
     /// Clears what moves, so that something else can be printed.
     pub(super) fn pause(&mut self) {
         if let Some(spinner) = self.spinner.take() {
-            spinner.finish_and_clear();
+            spinner.clear();
         }
     }
 

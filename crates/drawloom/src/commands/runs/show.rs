@@ -210,7 +210,7 @@ impl Shown {
         }
         if let Some(text) = &self.run.final_text {
             output.line("");
-            output.line(if output.is_terminal() { shown(text) } else { text.clone() });
+            output.line(text);
         }
         let is_marked = |run: &RunResult| run.cost.is_some() && run.assumed_cost.is_some();
         if is_marked(&self.run) || self.tree.runs().any(is_marked) {

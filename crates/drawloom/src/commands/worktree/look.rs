@@ -147,7 +147,7 @@ impl Diff {
                 output.line(format!("{:<12} {}{from}", file.status.replace('_', " "), file.path));
             }
         } else {
-            output.write(&diff.text);
+            output.content(&diff.text);
         }
         let files = if diff.files.len() == 1 { "1 file".to_owned() } else { format!("{} files", diff.files.len()) };
         output.note(format!("{files} changed, {} lines added, {} removed", diff.insertions, diff.deletions));
