@@ -58,7 +58,7 @@ pub(crate) async fn measure(bench: &Bench, time: Duration, figures: &mut Figures
     report::heading("Channels: publishes beside a floor of one commit each, deliveries, wake-ups, followers")?;
     let (floor_directory, data) = (bench.directory()?, bench.directory()?);
     let floor = bench.start_floor(floor_directory.path(), None)?;
-    let ours = bench.start_with_channels(data.path())?;
+    let ours = bench.start_with_channels(bench.program(), data.path())?;
     let table = Table::start(&[("publishes", 12), ("floor/s", 9), ("channel/s", 9), ("of the floor", 12)])?;
     for clients in CLIENTS {
         // In turns, so that a disturbance falls on both.
@@ -104,7 +104,12 @@ fn publish(channel: &str, value: &str) -> Vec<u8> {
 }
 
 /// Publishes a second.
-async fn publishes(address: SocketAddr, channel: &'static str, clients: usize, time: Duration) -> Result<f64> {
+pub(crate) async fn publishes(
+    address: SocketAddr,
+    channel: &'static str,
+    clients: usize,
+    time: Duration,
+) -> Result<f64> {
     let mut tasks = JoinSet::new();
     let begun = Arc::new(Instant::now());
     for client in 0..clients {
@@ -234,7 +239,7 @@ async fn followers(address: SocketAddr) -> Result<Duration> {
 /// Bytes of a run that waits for a message, and how long one message takes to end all of them.
 async fn wake(bench: &Bench) -> Result<(f64, Duration)> {
     let data = bench.directory()?;
-    let server = bench.start_with_channels(data.path())?;
+    let server = bench.start_with_channels(bench.program(), data.path())?;
     let is_parked = |active: u64, queued: u64| active == 0 && queued == 0;
     detach(&server, "waiter", 256).await?;
     server.wait_for_load(is_parked).await?;

@@ -48,10 +48,10 @@ struct Arguments {
     /// The tree that `grep` searches; the sources of crates, when absent
     #[arg(long, value_name = "DIRECTORY")]
     tree: Option<PathBuf>,
-    /// Another build of the server: runs a second of both in turns, and nothing else
+    /// Another build of the server: runs, publishes, memory sets and goals of both in turns, and nothing else
     #[arg(long, value_name = "PATH", conflicts_with = "sections")]
     beside: Option<PathBuf>,
-    /// How many pairs of slices are compared with --beside
+    /// How many rounds of slices are compared with --beside
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..), requires = "beside")]
     pairs: u16,
     /// Only with as many clients, with --beside

@@ -76,32 +76,30 @@ impl Bench {
 
     /// Starts Drawloom on a data directory.
     pub(crate) fn start(&self, data: &Path) -> Result<Server> {
-        self.start_other(&self.drawloom, data)
+        self.start_on(&self.drawloom, data, &[&self.config])
     }
 
     /// Starts Drawloom on a data directory with quotas of memory that 100,000 entries fit into. Earlier versions do not know the key.
     pub(crate) fn start_with_quotas(&self, data: &Path) -> Result<Server> {
-        self.start_with(data, "quotas.yaml", "memory: { max_keys: 1000000, max_bytes: 1073741824 }\n")
+        let quotas = self.scratch.path().join("quotas.yaml");
+        fs::write(&quotas, "memory: { max_keys: 1000000, max_bytes: 1073741824 }\n")?;
+        self.start_on(&self.drawloom, data, &[&self.config, &quotas])
     }
 
-    /// Starts Drawloom on a data directory with channels. Earlier versions do not know the key.
-    pub(crate) fn start_with_channels(&self, data: &Path) -> Result<Server> {
-        self.start_with(data, "channels.yaml", CHANNELS)
+    /// Starts Drawloom, or another build of it, on a data directory with channels. Earlier versions do not know the key.
+    pub(crate) fn start_with_channels(&self, program: &Path, data: &Path) -> Result<Server> {
+        let channels = self.scratch.path().join("channels.yaml");
+        fs::write(&channels, CHANNELS)?;
+        self.start_on(program, data, &[&self.config, &channels])
     }
 
-    fn start_with(&self, data: &Path, name: &str, config: &str) -> Result<Server> {
-        let more = self.scratch.path().join(name);
-        fs::write(&more, config)?;
-        let mut command = Command::new(&self.drawloom);
-        command.arg("serve").arg("--config").arg(&self.config).arg("--config").arg(more).arg("--data-dir").arg(data);
-        Server::start(command.args(["--listen", "127.0.0.1:0"]))
-    }
-
-    /// Starts another build of Drawloom on a data directory.
-    pub(crate) fn start_other(&self, program: &Path, data: &Path) -> Result<Server> {
+    fn start_on(&self, program: &Path, data: &Path, configs: &[&Path]) -> Result<Server> {
         let mut command = Command::new(program);
-        command.arg("serve").arg("--config").arg(&self.config).arg("--data-dir").arg(data);
-        Server::start(command.args(["--listen", "127.0.0.1:0"]))
+        command.arg("serve").arg("--data-dir").arg(data).args(["--listen", "127.0.0.1:0"]);
+        for config in configs {
+            command.arg("--config").arg(config);
+        }
+        Server::start(&mut command)
     }
 
     /// Starts Drawloom with an agent `asking` that asks a model at an address.
