@@ -17,6 +17,8 @@ use drawloom_server::{
 };
 use drawloom_store::Options;
 
+use tokio::net::TcpListener;
+
 use crate::{
     clock::{SystemClock, SystemEntropy},
     config::{self, Loaded},
@@ -60,6 +62,8 @@ pub struct Parts {
     pub own_token: Option<String>,
     /// How others reach it.
     pub surface: Surface,
+    /// Where it listens, when that was tried before; else it is bound at the start.
+    pub listener: Option<TcpListener>,
     /// The config.
     pub loaded: Loaded,
     /// What the config means.
@@ -105,6 +109,7 @@ impl Parts {
             access,
             own_token: None,
             surface,
+            listener: None,
             loaded,
             resolved,
             wrap_store: Box::new(|store| store),

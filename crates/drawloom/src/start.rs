@@ -115,13 +115,16 @@ struct Serving {
 }
 
 /// Starts an instance: when this returns, it can take runs.
-pub async fn start(parts: Parts) -> Result<Running, CommandError> {
+pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
     let explain = |error: StoreError| CommandError::of(&error);
     outlive_file_limit();
     let redactor = Arc::new(parts.redactor());
     logging::mask_also(parts.secrets());
     let listener = match &parts.surface {
-        Surface::Serve { listen } => Some(bind(listen).await?),
+        Surface::Serve { listen } => Some(bound(match parts.listener.take() {
+            Some(listener) => listener,
+            None => bind(listen).await?,
+        })?),
         Surface::Embedded => None,
     };
     let address = listener.as_ref().map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, address)| *address);
@@ -496,7 +499,7 @@ pub(crate) fn listen_address(listen: &str) -> Result<SocketAddr, CommandError> {
     })
 }
 
-async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {
+pub(crate) async fn bind(listen: &str) -> Result<TcpListener, CommandError> {
     let address = listen_address(listen)?;
     let explain = |error: std::io::Error| {
         let refused = CommandError::usage("cannot_listen", format!("cannot listen on {address}: {error}"));
@@ -505,9 +508,14 @@ async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {
             None => "another program may have the port; pass --listen with another one".into(),
         })
     };
-    let listener = TcpListener::bind(address).await.map_err(explain)?;
-    let bound = listener.local_addr().map_err(explain)?;
-    Ok((listener, bound))
+    TcpListener::bind(address).await.map_err(explain)
+}
+
+/// With the address that it has.
+fn bound(listener: TcpListener) -> Result<(TcpListener, SocketAddr), CommandError> {
+    let address = listener.local_addr();
+    let address = address.map_err(|error| CommandError::failed("cannot_listen", format!("cannot listen: {error}")))?;
+    Ok((listener, address))
 }
 
 fn serve(listener: TcpListener, app: Arc<App>) -> Serving {

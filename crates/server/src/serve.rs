@@ -21,6 +21,9 @@ use crate::{
 /// How many connections over the limit are told so at once; further ones are closed without a word.
 const TURNED_AWAY: usize = 64;
 
+/// How many connections over the limit may be open because those that they replace have yet to be closed.
+const REPLACED: usize = 64;
+
 /// How long a connection that is turned away may take to say what it wanted.
 const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -46,22 +49,30 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// is none, it gets a 503 and is closed: a caller that checks the server's health must not wait behind callers that wait
 /// for runs.
 pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<Output = ()> + Send) {
+    let most = app.limits.connections;
+    let turned_away = TURNED_AWAY.min(most);
     let server = Listener {
         surface: Surface::new(app.clone()),
-        overflow: Arc::new(Semaphore::new(TURNED_AWAY.min(app.limits.connections))),
+        overflow: Arc::new(Semaphore::new(turned_away)),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
         app,
     };
     let mut shutdown = std::pin::pin!(shutdown);
+    // A file descriptor each, which is free again only when its task has dropped it. Further connections wait with the kernel.
+    let sockets = Arc::new(Semaphore::new(most + turned_away + REPLACED.min(most / 2)));
     loop {
+        let accept = async {
+            let socket = sockets.clone().acquire_owned().await.expect("it is never closed");
+            listener.accept().await.map(|(stream, address)| (Socket { stream, _place: socket }, address))
+        };
         let accepted = tokio::select! {
             biased;
             () = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
+            accepted = accept => accepted,
         };
         match accepted {
-            Ok((stream, address)) => server.admit(stream, address.ip()),
+            Ok((socket, address)) => server.admit(socket, address.ip()),
             Err(error) => {
                 // Out of file descriptors, mostly: accepting fails at once, over and over, until something closes.
                 tracing::warn!(error = %error, "cannot accept a connection");
@@ -74,6 +85,12 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<O
     server.drain().await;
 }
 
+/// An open connection and its place among those that there may be.
+struct Socket {
+    stream: TcpStream,
+    _place: OwnedSemaphorePermit,
+}
+
 struct Listener {
     app: Arc<App>,
     surface: Arc<Surface>,
@@ -84,16 +101,16 @@ struct Listener {
 }
 
 impl Listener {
-    fn admit(&self, stream: TcpStream, address: IpAddr) {
-        if let Err(error) = set_options(&stream, self.app.limits.write_timeout) {
+    fn admit(&self, socket: Socket, address: IpAddr) {
+        if let Err(error) = set_options(&socket.stream, self.app.limits.write_timeout) {
             tracing::debug!(error = %error, "cannot set a socket option");
         }
         if let Some(connection) = self.app.connections.admit(address) {
             let connection = Arc::new(connection);
-            self.tasks.spawn(converse(self.surface.clone(), self.app.clone(), self.cut.clone(), stream, connection));
+            self.tasks.spawn(converse(self.surface.clone(), self.app.clone(), self.cut.clone(), socket, connection));
         } else if let Ok(place) = self.overflow.clone().try_acquire_owned() {
             tracing::warn!(limit = self.app.limits.connections, "connection limit reached; connection refused");
-            self.tasks.spawn(turn_away(self.surface.clone(), self.app.clone(), stream, place));
+            self.tasks.spawn(turn_away(self.surface.clone(), self.app.clone(), socket, place));
         }
     }
 
@@ -132,7 +149,7 @@ async fn converse(
     surface: Arc<Surface>,
     app: Arc<App>,
     cut: CancellationToken,
-    stream: TcpStream,
+    Socket { stream, _place }: Socket,
     connection: Arc<Connection>,
 ) {
     let _here = app.presence.enter(&*app.clock);
@@ -182,7 +199,12 @@ async fn converse(
 }
 
 /// Answers the first request of a connection for which there is no room, and closes it.
-async fn turn_away(surface: Arc<Surface>, app: Arc<App>, stream: TcpStream, place: OwnedSemaphorePermit) {
+async fn turn_away(
+    surface: Arc<Surface>,
+    app: Arc<App>,
+    Socket { stream, _place }: Socket,
+    overflow: OwnedSemaphorePermit,
+) {
     let service = service_fn(move |_: hyper::Request<Incoming>| {
         let surface = surface.clone();
         async move { Ok::<_, Infallible>(surface.turn_away()) }
@@ -194,5 +216,5 @@ async fn turn_away(surface: Arc<Surface>, app: Arc<App>, stream: TcpStream, plac
         _ = connection => {}
         () = app.clock.sleep_until(deadline) => {}
     }
-    drop(place);
+    drop(overflow);
 }

@@ -10,7 +10,11 @@ use serde_json::json;
 use crate::{
     cli::Look,
     clock::{SystemClock, SystemEntropy},
-    commands::Session,
+    commands::{
+        Session,
+        status::server_of,
+        stop::{active, named},
+    },
     config,
     data_dir::{self, Lock, UNATTENDED},
     exit::{CommandError, Exit},
@@ -19,7 +23,7 @@ use crate::{
     parts::{Parts, Surface, has_token},
     project::Project,
     server_config,
-    start::{Running, listen_address, start, stop_signal},
+    start::{Running, bind, listen_address, start, stop_signal},
     trust::{self, Asking, Origin},
 };
 
@@ -58,7 +62,12 @@ impl Serve {
         let given: &[_] = if self.found { &[] } else { &session.globals.config };
         trust::check(&project.shown, &loaded, Origin::of(given, &project.shown), Asking::at(&session.output))?;
         let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
-        listen_address(&listen)?;
+        // Before a server that runs is stopped for this one.
+        let listener = match bind(&listen).await {
+            Ok(listener) => Some(listener),
+            Err(error) if self.own_session || !gives_way(&project, &listen)? => return Err(error),
+            Err(_) => None,
+        };
         // After the question, which a signal ends.
         let mut stop = pin!(stop_signal());
         let command = if self.own_session { UNATTENDED } else { "serve" };
@@ -77,6 +86,7 @@ impl Serve {
         let own_token = wants_token.then(|| lock.token(&SystemEntropy::default())).transpose()?;
         let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen }, &crate::Extra::default())?;
         parts.own_token = own_token;
+        parts.listener = listener;
         let running = start(parts).await?;
         announce(session, &running);
         let idle = async {
@@ -96,6 +106,13 @@ impl Serve {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Whether the project's own server has the address; it gives way to this one.
+fn gives_way(project: &Project, listen: &str) -> Result<bool, CommandError> {
+    let port = |url: &str| url.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let address = listen_address(listen)?;
+    Ok(server_of(&project.data).is_some_and(|server| port(&server.url) == Some(address.port())))
 }
 
 /// Owns the project's data. A server in the background, which some command started, gives way to this one; its unfinished runs
@@ -123,6 +140,7 @@ async fn take_over(session: &Session, project: &Project, command: &str) -> Resul
             Err(error) => return Err(error.into()),
         };
         server_config::check(&server, &project.files)?;
+        let active = active(&project.data, &server).await;
         let stopped = local::stop(&project.data, &server, Some(local::WAY_TIME)).await;
         let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
         if !stopped.map_err(cannot)? {
@@ -130,6 +148,9 @@ async fn take_over(session: &Session, project: &Project, command: &str) -> Resul
         }
         if session.output.format() == Format::Human {
             session.output.note(format!("this server replaces the one in the background (process {})", server.pid));
+            if let Some(runs) = named(&active) {
+                session.output.note(format!("{runs} on here"));
+            }
         }
     }
 }

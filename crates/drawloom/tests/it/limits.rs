@@ -223,10 +223,11 @@ fn a_server_with_few_files_answers_while_more_connections_come_than_it_can_hold(
             taken += 1;
         }
     }
-    assert!((8..=64).contains(&taken), "{taken} streams");
+    assert!(taken >= 8, "{taken} streams");
     streams.clear();
     let ran = home.run(&["run", "echo", "still here", "--url", &server.url]);
     assert!(ran.exits(0).stdout.contains("still here"));
     let log = server.stop_and_read();
+    assert!(log.contains("connection limit reached"), "{log}");
     assert!(!log.contains("Too many open files") && !log.contains("cannot accept"), "{log}");
 }

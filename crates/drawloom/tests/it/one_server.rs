@@ -366,3 +366,32 @@ fn paths_for_commands_cannot_show_the_data_of_any_project() {
         assert!(refused.stderr.contains("shows commands the data directory"), "{path:?}: {refused:?}");
     }
 }
+
+#[test]
+fn a_server_that_cannot_listen_leaves_the_one_in_the_background_alone_and_a_stop_names_what_goes_on() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.write("drawloom.yaml", &format!("{config}concurrency: {{ drain_timeout_ms: 100 }}\n"));
+    let run = home.run(&["run", "echo", "slow", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("an id").to_owned();
+    let server = || home.run(&["status", "--json"]).exits(0).json()["server"]["pid"].clone();
+    let before = server();
+    assert!(before.is_u64(), "a server runs");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let refused = home.run(&["serve", "--json", "--listen", &address]).exits(2).json();
+    assert_eq!(refused["error"]["code"], "cannot_listen", "{refused}");
+    assert_eq!(server(), before, "it still runs");
+    // The port of the server that gives way is no obstacle.
+    let url = home.run(&["status", "--json"]).exits(0).json()["server"]["url"].as_str().expect("a URL").to_owned();
+    let mut replacing =
+        home.serve_with(home.command(&["serve", "--json", "--listen", url.trim_start_matches("http://")]));
+    assert_eq!(replacing.url, url);
+    assert_ne!(server(), before, "it was replaced");
+    let stopped = home.run(&["stop"]).exits(0);
+    assert!(
+        stopped.stderr.contains(&format!("1 active run, {run} (echo), goes on when the server starts again")),
+        "{stopped:?}"
+    );
+    replacing.child.wait().expect("it ends");
+}
