@@ -98,8 +98,8 @@ impl Caller {
 
 /// Whose runs, batches and sessions of a tenant a caller may see, follow, cancel and join.
 ///
-/// Reads on behalf of a caller take this in place of a tenant, and only [`Caller::visible`] makes a narrow one, so a read
-/// cannot forget the owner. What is not visible is answered as unknown.
+/// Reads on behalf of a caller take this in place of a tenant, and only [`Caller::visible`] and a definition make a narrow one, so
+/// a read cannot forget the owner. What is not visible is answered as unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visible {
     tenant: Tenant,
@@ -109,6 +109,10 @@ pub struct Visible {
 impl Visible {
     pub fn whole(tenant: Tenant) -> Self {
         Self { tenant, owner: None }
+    }
+
+    pub(crate) fn of(tenant: Tenant, owner: Option<UserId>) -> Self {
+        Self { tenant, owner }
     }
 
     pub fn tenant(&self) -> &Tenant {

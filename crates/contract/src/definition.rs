@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    caller::Visible,
     choice::{Choice, Effort, Sampling},
     executor::MODEL,
-    ids::{AgentName, Digest, Tenant},
+    ids::{AgentName, Digest, Tenant, UserId},
     money::Cost,
     named::named,
     redact::Texts,
@@ -83,6 +84,16 @@ pub struct Definition {
     /// The models it may ask, by the caller's user tier. Without user tiers it is `provider` and `model` alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub choices: BTreeMap<String, Choice>,
+    /// Whom its maker acts for, of an agent whose maker speaks for one user. Without it, it acts for the user of each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acts_for: Option<ActsFor>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActsFor {
+    pub user: UserId,
+    /// Whether the maker sees the runs of every user.
+    pub sees_all: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +146,23 @@ impl Definition {
     /// Whether one of `gates` allows `name`.
     pub fn allows(&self, gate: &str, name: &str) -> bool {
         self.gate(gate).iter().any(|pattern| matches(pattern, name))
+    }
+
+    /// Whether it reaches what belongs to this user: its maker may, or gave it to the user of each run.
+    pub fn serves(&self, user: &UserId) -> bool {
+        self.acts_for.as_ref().is_none_or(|acts_for| acts_for.user == *user)
+    }
+
+    /// Why it does not serve a user.
+    pub fn not_for(&self, user: &UserId) -> String {
+        let maker = self.acts_for.as_ref().map_or("", |acts_for| acts_for.user.as_str());
+        format!("agent {} was defined for user {maker}; it cannot use what belongs to user {user}", self.name)
+    }
+
+    /// Whose runs it may judge.
+    pub fn visible(&self, tenant: &Tenant) -> Visible {
+        let one = self.acts_for.as_ref().filter(|acts_for| !acts_for.sees_all);
+        Visible::of(tenant.clone(), one.map(|acts_for| acts_for.user.clone()))
     }
 
     /// Whether the gate `agents` lets it spawn `name`.

@@ -26,10 +26,11 @@ use drawloom_contract::{
 use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
-use drawloom_server::AnyOperation;
+use drawloom_server::{AnyOperation, config::PrincipalConfig};
 use drawloom_substrate::{
     Catalog, Commands, Finding, OperatorConfig, Problem, Protect, STORE_TOOLS, SkillTable, SkillTool, VolumeTable,
-    Weight, definitions::Layers,
+    Weight,
+    definitions::{Layers, Principals},
 };
 
 use crate::{
@@ -217,7 +218,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     problems.extend(found.into_iter().filter(|problem| !problem.unknown.as_ref().is_some_and(is_volume)));
     problems.extend(refused::budgets(config, &catalog, &models, &prices));
     let catalog = Arc::new(catalog);
-    let (layers, found) = Layers::new(operator, catalog.clone(), config.definitions.clone());
+    let (layers, found) = Layers::new(operator, catalog.clone(), config.definitions.clone(), principals(config));
     problems.extend(found);
     tools.push(Arc::new(SkillTool::over(layers.clone(), bash)));
     tools.extend(extra.tools.iter().cloned());
@@ -248,6 +249,14 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         servers: servers.keys().cloned().zip(sources).collect(),
         findings,
     })
+}
+
+/// Those whose tokens may bound what was defined at runtime.
+fn principals(config: &Config) -> Principals {
+    Principals::new(config.principals.values().map(|principal| {
+        let PrincipalConfig { tenant, subject, scopes, token_env: _ } = principal;
+        (tenant.clone(), subject.clone(), scopes.clone())
+    }))
 }
 
 /// What is to know about files beside the config: `.env`, and a file with the other ending, which is not read.

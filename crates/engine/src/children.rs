@@ -82,7 +82,7 @@ impl RunTask {
             }
             let link = Parent { run: parent.run, agent_id: parent.agent_id.clone(), call, index };
             self.engine
-                .plan_child(parent, left, link, start)
+                .plan_child(parent, definition, left, link, start)
                 .map_err(|failure| format!("spawns[{index}]: {}", failure.message))
         };
         let count = starts.len();

@@ -148,6 +148,7 @@ impl Engine {
     pub(crate) fn plan_child(
         &self,
         parent: &Accepted,
+        above: &Definition,
         left: Option<Duration>,
         link: Parent,
         start: Start,
@@ -159,7 +160,7 @@ impl Engine {
         let now = self.wall();
         let own_time = start.timeout_ms.map(Duration::from_millis);
         let deadline = left.into_iter().chain(own_time).min().map(|time| now.after(time));
-        let pinned = self.find_agent(&parent.tenant, &start)?;
+        let pinned = self.below(parent, above, self.find_agent(&parent.tenant, &start)?);
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
@@ -235,6 +236,15 @@ impl Engine {
         let found: Vec<_> = agents.into_iter().filter_map(find).collect();
         let agents: Vec<_> = found.iter().map(|(definition, narrowed)| (&*definition.tools, *narrowed)).collect();
         self.toolbox.ask(&agents).await;
+    }
+
+    /// What a child of `parent` pins. An agent that does not serve the user of the run starts none that would.
+    fn below(&self, parent: &Accepted, above: &Definition, pinned: Arc<Pinned>) -> Arc<Pinned> {
+        if above.serves(&parent.user) {
+            return pinned;
+        }
+        let definition = Definition { acts_for: above.acts_for.clone(), ..Definition::clone(&pinned.definition) };
+        self.pins.pin(&parent.tenant, &Arc::new(definition), &self.parts.redactor, &self.toolbox)
     }
 
     fn find_agent(&self, tenant: &Tenant, start: &Start) -> Result<Arc<Pinned>, Failure> {

@@ -23,7 +23,7 @@ use crate::{
     evaluations::EVALUATION_SCOPES,
     hint::did_you_mean,
     lint::{self, Finding},
-    memory,
+    memory, names,
     problem::Problem,
     skills::SkillTable,
     tiers::{self, Tiers, UserTier},
@@ -99,6 +99,9 @@ impl Catalog {
         problems.extend(channels::problems(inputs.channels));
         for (name, config) in inputs.agents {
             let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
+            if names::is_reserved(name) {
+                resolving.report(&[], names::RESERVED.into(), Some("rename the agent".into()));
+            }
             let definition = resolving.definition();
             problems.append(&mut resolving.problems);
             if let Some(definition) = definition {
@@ -291,6 +294,7 @@ impl Resolving<'_> {
             gates: self.gates(),
             skills: self.inputs.skills.allowed(&skills),
             choices,
+            acts_for: None,
         })
     }
 

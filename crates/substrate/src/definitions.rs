@@ -18,6 +18,7 @@ mod layers;
 mod limits;
 mod older;
 mod partial;
+mod power;
 mod read;
 pub mod rules;
 mod source;
@@ -28,7 +29,7 @@ mod write;
 use std::{fmt, sync::Arc};
 
 use drawloom_contract::{
-    caller::Caller,
+    caller::{Caller, Visible},
     definition::{Definition, DefinitionKind},
     ids::{AgentName, Tenant},
     once::RequestKey,
@@ -48,6 +49,7 @@ pub use error::DefinitionError;
 pub use excess::{Excess, excess};
 pub use layers::Layers;
 pub use limits::LIMITS;
+pub use power::{Authority, Principals, decides_gate};
 pub use read::{Lineage, ListAsked, Verify};
 pub use tool::TOOL;
 pub use version::{Maker, NameRecord, Version, parse_reference, version_name};
@@ -159,6 +161,14 @@ impl By<'_> {
         match self {
             Self::Call { context, .. } => &context.run.tenant,
             Self::Request { caller, .. } => &caller.tenant,
+        }
+    }
+
+    /// Whose things they see.
+    fn visible(&self) -> Visible {
+        match self {
+            Self::Call { context, definition } => definition.visible(&context.run.tenant),
+            Self::Request { caller, .. } => caller.visible(),
         }
     }
 

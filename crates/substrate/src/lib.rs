@@ -16,6 +16,7 @@ pub mod excerpt;
 mod hint;
 mod lint;
 pub mod memory;
+mod names;
 mod operator;
 mod problem;
 mod skills;

@@ -32,5 +32,6 @@ pub fn definition(name: &str, provider: &str, model: &str) -> Definition {
         version: None,
         skills: BTreeMap::new(),
         choices: BTreeMap::new(),
+        acts_for: None,
     }
 }

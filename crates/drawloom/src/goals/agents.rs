@@ -65,6 +65,7 @@ fn definition(name: AgentName, executor: &str, provider: &str, spawns: &[&str]) 
         skills: BTreeMap::new(),
         gates: BTreeMap::new(),
         choices: BTreeMap::new(),
+        acts_for: None,
     }
 }
 

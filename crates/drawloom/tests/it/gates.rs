@@ -2,7 +2,7 @@
 //! refusal, each time with what to write.
 
 use drawloom_contract::gate::Gate;
-use drawloom_substrate::{STORE_TOOLS, SkillTool};
+use drawloom_substrate::{STORE_TOOLS, SkillTool, definitions::decides_gate};
 use serde_json::Value;
 
 use crate::support::Home;
@@ -32,6 +32,13 @@ fn config(tools: &[(&'static str, Gate)]) -> String {
          defaults: {{ provider: script, model: m }}\nagents:\n{agents}",
         rules.concat()
     )
+}
+
+#[test]
+fn it_is_decided_what_a_token_needs_to_give_each_gate() {
+    for (tool, gate) in gated() {
+        assert!(decides_gate(gate.key), "`{}` of {tool}: add it to `GATES` or `GRANT_ALONE` in power.rs", gate.key);
+    }
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod known_mistakes;
 mod limits;
 mod looks;
 mod loops;
+mod makers;
 mod mcp;
 mod mcp_install;
 mod mcp_plugin;

@@ -1,5 +1,6 @@
 //! Whose messages a request about channels means: purge under a bound token, and requests over channels of several scopes.
 
+use drawloom_contract::caller::Scope;
 use drawloom_net::Method;
 use serde_json::{Value, json};
 
@@ -79,4 +80,117 @@ async fn a_field_is_used_by_the_channels_that_it_fits() {
         let refused = server.post("/v1/channels:await", body).await;
         assert_eq!((refused.status, refused.code()), (400, code), "no channel uses it: {}", refused.body);
     }
+}
+
+/// What somebody could send to take messages from others, for every operation that changes channels.
+fn attacks(operation: &str) -> Vec<(Method, String, Value)> {
+    let post = |path: &str, body: Value| (Method::Post, path.to_owned(), body);
+    let small = json!({ "scope": "user", "max_messages": 1 });
+    match operation {
+        "update_channel" => [
+            json!({ "max_messages": 1 }),
+            json!({ "default_ttl": 1 }),
+            json!({ "max_attempts": 1 }),
+            json!({ "lease_ms": 100 }),
+            json!({ "dead_letter": "jobs" }),
+            json!({ "semantic": "queue" }),
+        ]
+        .map(|body| (Method::Patch, "/v1/channels/box".to_owned(), body))
+        .to_vec(),
+        "delete_channel" => vec![
+            (Method::Delete, "/v1/channels/box".to_owned(), Value::Null),
+            // Its dead-letter channel is a name that has messages of others.
+            (Method::Delete, "/v1/channels/trap".to_owned(), Value::Null),
+        ],
+        "purge_channel" => vec![post("/v1/channels/box/purge", json!({ "user_id": "kim" }))],
+        "channeldef" => vec![
+            post("/v1/channeldef", json!({ "op": "update", "name": "box", "max_messages": 1 })),
+            post("/v1/channeldef", json!({ "op": "delete", "name": "box" })),
+            post("/v1/channeldef", json!({ "op": "purge", "name": "box", "user_id": "kim" })),
+            post("/v1/channeldef", json!({ "op": "create", "name": "box.dead", "scope": "user", "max_messages": 1 })),
+        ],
+        // The dead-letter channel exists without a definition, with messages of others.
+        "create_channel" => vec![post("/v1/channels", json!({ "name": "box.dead", "scope": "user", "max_messages": 1 }))],
+        "create_definition" => ["box", "box.dead", "bare"]
+            .map(|name| post("/v1/definitions", json!({ "kind": "channel", "name": name, "source": small })))
+            .to_vec(),
+        "fork_definition" => vec![post(
+            "/v1/definitions:fork",
+            json!({ "kind": "channel", "from": "box", "changes": { "max_messages": 1 }, "promote": true }),
+        )],
+        "promote_definition" => {
+            vec![
+                post("/v1/definitions:promote", json!({ "kind": "channel", "name": "box", "version": 2 })),
+                post("/v1/definitions:promote", json!({ "kind": "channel", "name": "bare", "version": 1 })),
+            ]
+        }
+        "retire_definition" => vec![post("/v1/definitions:retire", json!({ "kind": "channel", "name": "box" }))],
+        // It changes agents alone.
+        "agentdef" => Vec::new(),
+        other => panic!("{other} needs definitions:write: say here how it could take messages of others"),
+    }
+}
+
+#[tokio::test]
+async fn no_operation_removes_messages_of_other_users() {
+    let server = Setup { principals: true, ..Setup::default() }.start().await;
+    let ann = async |method, path: &str, body: Value| {
+        let answer = server.as_principal("ann-token-of-the-tests", method, path, Some(body)).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    };
+    let settings = json!({ "name": "box", "scope": "user", "semantic": "broadcast", "default_ttl": 9_000 });
+    ann(Method::Post, "/v1/channels", settings).await;
+    let fork = json!({ "kind": "channel", "from": "box", "changes": { "max_messages": 1 } });
+    ann(Method::Post, "/v1/definitions:fork", fork).await;
+    ann(Method::Post, "/v1/channels", json!({ "name": "bare", "scope": "user" })).await;
+    for channel in ["box", "box.dead", "bare"] {
+        for value in 1..=3 {
+            let sent = send(&server, "kim", &format!("{channel}/publish"), json!({ "value": value })).await;
+            assert_eq!(sent.status, 200, "{}", sent.body);
+        }
+    }
+    ann(Method::Post, "/v1/definitions:retire", json!({ "kind": "channel", "name": "bare" })).await;
+    let trap = json!({ "name": "trap", "scope": "user", "dead_letter": "box.dead" });
+    ann(Method::Post, "/v1/channels", trap).await;
+    ann(Method::Post, "/v1/channels:broadcast", json!({ "channels": ["jobs"], "value": 1 })).await;
+    let mut tried = 0;
+    for served in server.app.operations().iter() {
+        if served.card().scope != Some(Scope::DefinitionsWrite) {
+            continue;
+        }
+        for (method, path, body) in attacks(served.card().name()) {
+            let refused = server.as_principal("una-token-of-the-tests", method, &path, Some(body.clone()).filter(|body| !body.is_null())).await;
+            let is_own_trap = path.ends_with("/trap");
+            // The dead letters of `box` are of `box` too, so they do not go with `trap`.
+            let expected = if is_own_trap { (200, "") } else { (403, "user_denied") };
+            assert_eq!((refused.status, refused.code()), expected, "{path} {body}: {}", refused.body);
+            tried += 1;
+        }
+    }
+    assert!(tried >= 18, "{tried}");
+    ann(Method::Post, "/v1/definitions:promote", json!({ "kind": "channel", "name": "bare", "version": 1 })).await;
+    for channel in ["box", "box.dead", "bare"] {
+        let path = format!("/v1/channels/{channel}/peek?consumer=c");
+        let path = if channel == "box" { path } else { path.replace("?consumer=c", "") };
+        let kept = server.as_principal("kim-token-of-the-tests", Method::Get, &path, None).await;
+        let kept = kept.body["messages"].as_array().map_or(0, Vec::len);
+        assert_eq!(kept, 3, "{channel}");
+    }
+    // What takes nothing away is allowed, and so is everything while only one's own messages are there.
+    let more = send_patch(&server, "box", json!({ "max_messages": 20_000, "description": "more" })).await;
+    assert_eq!(more.status, 200, "{}", more.body);
+    let made = post_channel(&server, json!({ "name": "own", "scope": "user" })).await;
+    assert_eq!(made.status, 200, "{}", made.body);
+    send(&server, "una", "own/publish", json!({ "value": 1 })).await;
+    let lowered = send_patch(&server, "own", json!({ "max_messages": 1 })).await;
+    assert_eq!(lowered.status, 200, "{}", lowered.body);
+}
+
+async fn send_patch(server: &Server, channel: &str, body: Value) -> Answered {
+    let path = format!("/v1/channels/{channel}");
+    server.as_principal("una-token-of-the-tests", Method::Patch, &path, Some(body)).await
+}
+
+async fn post_channel(server: &Server, body: Value) -> Answered {
+    server.as_principal("una-token-of-the-tests", Method::Post, "/v1/channels", Some(body)).await
 }

@@ -32,7 +32,7 @@ use drawloom_server::{
 use drawloom_substrate::{
     OperatorConfig,
     channels::{Backlog, ChannelParts, Channels, LogState, LogsAsked},
-    definitions::{DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
+    definitions::{DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
     evaluations::{EvaluationParts, Evaluations, Lineage},
     memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
 };
@@ -306,6 +306,10 @@ impl Setup {
         } else {
             Vec::new()
         };
+        let known = principals.iter().map(|PrincipalToken { config, .. }| {
+            (config.tenant.clone(), config.subject.clone(), config.scopes.clone())
+        });
+        let known = Principals::new(known.collect::<Vec<_>>());
         let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
         let memory = self.store;
         let redactor = Arc::new(Redactor::new([SECRET]));
@@ -316,7 +320,7 @@ impl Setup {
             (name.to_owned(), serde_json::from_value(config).expect("a channel"))
         });
         let operator = OperatorConfig { channels: channels.into(), ..OperatorConfig::default() };
-        let layers = Layers::new(operator, Arc::default(), DefinitionsConfig::default()).0;
+        let layers = Layers::new(operator, Arc::default(), DefinitionsConfig::default(), known).0;
         let channels = Channels::new(ChannelParts {
             layers: layers.clone(),
             logs: memory.clone(),

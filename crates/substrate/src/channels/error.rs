@@ -2,6 +2,7 @@
 
 use drawloom_contract::{
     failure::{Explain, FailureKind},
+    ids::UserId,
     journal::StoreError,
     time::NoEntropy,
     tool::ToolError,
@@ -26,6 +27,8 @@ pub enum ChannelError {
     Refused(rules::Refusal),
     #[error("channel {0:?} comes from the config file and cannot be changed at runtime")]
     Immutable(String),
+    #[error("{what} would remove messages of other users from channel {name:?}; the token belongs to {own}")]
+    OthersMessages { name: String, what: String, own: UserId },
     #[error("channel {0:?} already exists")]
     NameInUse(String),
     #[error("channel {0:?} already exists in the config file")]
@@ -68,6 +71,7 @@ impl Explain for ChannelError {
             Self::Immutable(_) | Self::NameInUse(_) | Self::NameInConfig(_) | Self::LeaseLost(_) => {
                 FailureKind::Conflict
             }
+            Self::OthersMessages { .. } => FailureKind::Denied,
             Self::TooLarge { .. } => FailureKind::TooLarge,
             Self::Busy(_) => FailureKind::Unavailable,
             Self::Entropy(error) => error.kind(),
@@ -85,6 +89,7 @@ impl Explain for ChannelError {
             Self::Refused(refusal) => refusal.code(),
             Self::Immutable(_) => "channel_yaml_immutable",
             Self::NameInUse(_) | Self::NameInConfig(_) => "channel_name_in_use",
+            Self::OthersMessages { .. } => "user_denied",
             Self::UnknownGroup { .. } => "channel_group_unknown",
             Self::TooLarge { .. } => "value_too_large",
             Self::TooMany(_) => "too_long",
@@ -102,6 +107,9 @@ impl Explain for ChannelError {
         match self {
             Self::NotDeclared { hint, .. } => Some(hint.clone()),
             Self::Refused(refusal) => refusal.hint(),
+            Self::OthersMessages { own, .. } => {
+                Some(format!("purge_channel removes those of {own}; or use a token with the scope runs:read:all"))
+            }
             Self::Immutable(_) => {
                 Some("change the config file and restart the server; purge_channel works at any time".into())
             }
@@ -165,6 +173,7 @@ impl From<ChannelError> for ToolError {
         let text = format!("{}: {error}{hint}", error.code());
         match error.kind() {
             FailureKind::Invalid => Self::Invalid(text),
+            FailureKind::Denied => Self::Denied(text),
             _ => Self::Failed(text),
         }
     }

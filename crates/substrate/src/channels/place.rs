@@ -10,6 +10,7 @@ use drawloom_contract::{
 };
 
 use super::error::ChannelError;
+use crate::names;
 
 /// Logs of messages, cursors and consumer groups.
 pub(super) const CHANNELS: Space = Space::of("channels");
@@ -75,6 +76,10 @@ impl Place {
 
     pub fn channel(&self) -> &str {
         &self.channel
+    }
+
+    pub fn owner(&self) -> &ChannelOwner {
+        &self.owner
     }
 
     /// The scope of a channel whose messages these are.
@@ -148,6 +153,9 @@ pub(crate) fn check_name(name: &str) -> Result<(), ChannelError> {
     if name.starts_with(RESERVED) {
         return refuse("the prefix _system/ is reserved");
     }
+    if names::is_reserved(name) {
+        return refuse(names::RESERVED);
+    }
     Ok(())
 }
 
@@ -192,7 +200,7 @@ mod tests {
         for name in ["a", "exp3-ch1", "a/b.c_d", &"x".repeat(128)] {
             assert!(check_name(name).is_ok(), "{name}");
         }
-        for name in ["", "a b", "a:b", "ä", "_system/x", &"x".repeat(129)] {
+        for name in ["", "a b", "a:b", "ä", "_system/x", "drawloom/x", "Drawloom/x", &"x".repeat(129)] {
             assert!(check_name(name).is_err(), "{name}");
         }
         assert!(check_consumer("group", "workers-1").is_ok());

@@ -28,7 +28,7 @@ use super::*;
 use crate::{
     OperatorConfig,
     definitions::{
-        By as Maker, DefinitionError, DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck,
+        By as Maker, DefinitionError, DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts, SourceCheck,
         SourceProblem,
     },
 };
@@ -118,7 +118,7 @@ fn parts(store: &Arc<Fake>, clock: &Arc<SetClock>, config: Value) -> ChannelPart
     let channels = serde_json::from_value(config).expect("channels");
     let operator = OperatorConfig { channels, ..OperatorConfig::default() };
     ChannelParts {
-        layers: Layers::new(operator, Arc::default(), DefinitionsConfig::default()).0,
+        layers: Layers::new(operator, Arc::default(), DefinitionsConfig::default(), Principals::default()).0,
         logs: store.clone(),
         values: store.clone(),
         backlog: Arc::new(FakeBacklog(store.clone())),

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    channel::ChannelScope,
     definition::{Definition, matches},
     gate::Gate,
     time::Timestamp,
@@ -108,6 +109,9 @@ impl ChannelTool {
     fn meant(&self, context: &ToolContext, name: &str, gate: &'static str) -> Result<(Arc<Channel>, Place), ToolError> {
         allow(&context.definition, name, gate)?;
         let channel = self.0.load_channel(&context.run.tenant, name)?;
+        if channel.config.scope.plain() == ChannelScope::User && !context.definition.serves(&context.user) {
+            return Err(ToolError::Denied(context.definition.not_for(&context.user)));
+        }
         let place = Place::of_call(context, name, channel.config.scope);
         Ok((channel, place))
     }

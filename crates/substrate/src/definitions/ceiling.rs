@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drawloom_contract::{
+    caller::Scope,
     choice::ModelName,
-    definition::{Definition, MemoryScope},
+    definition::{ActsFor, Definition, MemoryScope},
     executor::MODEL,
+    ids::UserId,
     money::Cost,
     tool::Mode,
 };
@@ -39,6 +41,12 @@ pub struct Ceiling {
     pub(super) budget_cost: Option<Cost>,
     /// Whose ceiling it is: an agent, or the operator's grant.
     pub(super) agent: Option<String>,
+    /// The user whose token cut it.
+    pub(super) principal: Option<UserId>,
+    /// The scopes that token lacks, by the gate that they would open.
+    pub(super) lacking: BTreeMap<String, Vec<Scope>>,
+    /// For whom definitions of this ceiling act; for the user of each run, when absent.
+    pub(super) acts_for: Option<ActsFor>,
 }
 
 impl Ceiling {
@@ -72,6 +80,7 @@ impl Ceiling {
             skills,
             gates,
             choices,
+            acts_for,
         } = maker;
         let modes = volume_modes.clone().unwrap_or_default();
         let volumes = volumes.iter().map(|volume| {
@@ -99,6 +108,9 @@ impl Ceiling {
             budget_tokens: *budget_tokens,
             budget_cost: *budget_cost,
             agent: Some(name.to_string()),
+            principal: None,
+            lacking: BTreeMap::new(),
+            acts_for: acts_for.clone(),
         }
     }
 
@@ -144,11 +156,18 @@ impl Ceiling {
             budget_tokens: None,
             budget_cost: None,
             agent: None,
+            principal: None,
+            lacking: BTreeMap::new(),
+            acts_for: None,
         }
     }
 
     /// What to change so that more is allowed.
     pub(super) fn fix(&self, gate: &str) -> String {
+        if let (Some(user), Some(lacking)) = (&self.principal, self.lacking.get(gate)) {
+            let lacking = lacking.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
+            return format!("the token of {user} can give only what it has itself; it lacks {lacking}");
+        }
         match &self.agent {
             Some(agent) => {
                 format!("agent {agent} can give only what it has itself; its `{gate}` would have to allow it")

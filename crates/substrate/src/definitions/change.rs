@@ -1,6 +1,7 @@
 //! Making and changing definitions: create, fork, promote, retire. Each happens once under its key.
 
 use drawloom_contract::{
+    caller::Proof,
     definition::DefinitionKind,
     ids::{AgentName, Digest, Tenant},
     suggest::closest,
@@ -10,7 +11,9 @@ use serde_json::{Value, json};
 use super::{
     By, DefinitionError, Examined, MOST_SOURCE_BYTES, RuntimeDefinitions, SourceProblem, agent,
     ceiling::Ceiling,
-    channel, partial, rules, shown_finding,
+    channel, partial,
+    power::{Authority, Powerless},
+    rules, shown_finding,
     source::{canonical, merge, plain_agent, readable, shown},
     version::{CONFIG, parse_reference, version_name},
 };
@@ -18,6 +21,7 @@ use crate::{
     agents::AgentConfig,
     channels::{ChannelConfig, check_name as check_channel_name},
     hint::did_you_mean,
+    names,
     skills::{self, SkillSource},
     volumes::{VolumeConfig, VolumeTable},
 };
@@ -71,7 +75,7 @@ pub(super) struct Prepared {
     pub(super) source: Value,
     pub(super) digest: Digest,
     pub(super) examined: Examined,
-    pub(super) under: Option<String>,
+    pub(super) authority: Authority,
 }
 
 /// What a new version comes from.
@@ -124,19 +128,32 @@ impl RuntimeDefinitions {
         let Some(kept) = self.find_version(tenant, kind, &name, version).await? else {
             return Err(self.unknown_version(tenant, kind, &name, version));
         };
-        // Its maker's power may have changed since, and that of who promotes it may be less.
+        // Its maker's power may have changed since, and that of who promotes it may be less. A version whose maker has none any more
+        // gets a new maker.
         let grant = self.grant(tenant);
-        let root = self.parts.layers.boot.ceiling_under(kept.under.as_deref(), &grant);
-        let own = by_ceiling(by);
+        let (root, new_maker) = match kind {
+            DefinitionKind::Channel | DefinitionKind::Skill | DefinitionKind::Volume => (grant.clone(), None),
+            DefinitionKind::Agent => {
+                let stored = self.stored_authority(tenant, &name, version).await?;
+                match stored.and_then(|authority| self.with_power(tenant, authority)) {
+                    Ok(authority) => (self.ceiling(kind, &name, tenant, &authority, &grant)?, None),
+                    Err(_) => {
+                        let authority = self.authority(by).await?;
+                        (self.ceiling(kind, &name, tenant, &authority, &grant)?, Some(authority))
+                    }
+                }
+            }
+        };
+        let own = by_ceiling(by, &grant);
         let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
         let examined = self.examine(tenant, kind, &name, &kept.source, &ceilings);
         refuse(kind, &name, &examined)?;
         let _alone = self.alone(tenant, kind, &name).await;
         let record = self.find_record(tenant, kind, &name).await?.map(|(_, record)| record);
         rules::may_change(record.as_ref(), &name, by.agent())?;
-        let found_messages = self.admit_source(tenant, kind, &name, record.as_ref(), &kept.source).await?;
+        let found_messages = self.admit_source(tenant, kind, &name, record.as_ref(), &kept.source, by).await?;
         self.change_record(kind, &name, by, |record| {
-            let next = rules::promote(record, &name, version)?;
+            let next = rules::promote(record, &name, version, new_maker.as_ref())?;
             let mut answer = shown(kind, &kept, &next);
             answer["promoted"] = true.into();
             add_remarks(&mut answer, &examined, found_messages.clone());
@@ -158,6 +175,11 @@ impl RuntimeDefinitions {
         let Some(kept) = self.find_version(tenant, kind, &name, version).await? else {
             return Err(self.unknown_version(tenant, kind, &name, version));
         };
+        let _alone = self.alone(tenant, kind, &name).await;
+        if kind == DefinitionKind::Channel && retired && record.active == Some(version) {
+            // They could not be read any more.
+            self.channels()?.may_remove_others(tenant, &[name.as_str()], &by.visible(), "the retirement").await?;
+        }
         self.change_record(kind, &name, by, |record| {
             let next = rules::retire(record, &name, version, retired)?;
             let mut answer = shown(kind, &kept, &next);
@@ -224,19 +246,19 @@ impl RuntimeDefinitions {
         source: Value,
         by: &By<'_>,
     ) -> Result<Prepared, DefinitionError> {
-        let under = self.under(by).await?;
-        let prepared = self.look_at(kind, name, source, under, by)?;
+        let authority = self.authority(by).await?;
+        let prepared = self.look_at(kind, name, source, authority, by)?;
         refuse(kind, name, &prepared.examined)?;
         Ok(prepared)
     }
 
-    /// The same without a refusal, for what is bounded by `under`.
+    /// The same without a refusal, for what is bounded by `authority`.
     pub(super) fn look_at(
         &self,
         kind: DefinitionKind,
         name: &str,
         mut source: Value,
-        under: Option<String>,
+        authority: Authority,
         by: &By<'_>,
     ) -> Result<Prepared, DefinitionError> {
         let bytes = source.to_string().len();
@@ -247,8 +269,8 @@ impl RuntimeDefinitions {
         let mut problems = self.parts.check.check(kind, &mut source);
         let is_well_formed = problems.is_empty();
         let grant = self.grant(tenant);
-        let root = self.parts.layers.boot.ceiling_under(under.as_deref(), &grant);
-        let own = by_ceiling(by);
+        let root = self.ceiling(kind, name, tenant, &authority, &grant)?;
+        let own = by_ceiling(by, &grant);
         let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
         let (source, notes) = match is_well_formed && kind == DefinitionKind::Agent {
             true => {
@@ -277,7 +299,7 @@ impl RuntimeDefinitions {
             examined.warnings.push("the source contains a secret, which is masked in the stored source".into());
         }
         let digest = Digest::of(source.to_string().as_bytes());
-        Ok(Prepared { source, digest, examined, under })
+        Ok(Prepared { source, digest, examined, authority })
     }
 
     /// What callers of a tenant may give.
@@ -337,13 +359,60 @@ impl RuntimeDefinitions {
         examined
     }
 
-    /// The agent of the config that bounds what is made: of an agent of runtime, the one that bounds it.
-    pub(super) async fn under(&self, by: &By<'_>) -> Result<Option<String>, DefinitionError> {
-        let By::Call { context, definition } = by else { return Ok(None) };
-        let name = definition.name.as_str();
-        let Some(version) = definition.version else { return Ok(Some(name.to_owned())) };
-        let kept = self.find_version(&context.run.tenant, DefinitionKind::Agent, name, version).await?;
-        Ok(kept.and_then(|kept| kept.under))
+    /// Whose power bounds what is made: of an agent of runtime, that which bounds the agent.
+    pub(super) async fn authority(&self, by: &By<'_>) -> Result<Authority, DefinitionError> {
+        let (context, definition) = match by {
+            By::Request { caller, .. } => return Ok(Authority::of_caller(caller)),
+            By::Call { context, definition } => (context, definition),
+        };
+        let (tenant, user, name) = (&context.run.tenant, &context.user, definition.name.as_str());
+        let principals = &self.parts.layers.boot.principals;
+        let Some(version) = definition.version else {
+            return Ok(Authority::of_agent(Some(name), principals, tenant, user));
+        };
+        let authority = self.stored_authority(tenant, name, version).await?;
+        let authority = authority.map_err(|reason| DefinitionError::Powerless { name: name.to_owned(), reason })?;
+        Ok(authority.in_run_of(principals, tenant, user))
+    }
+
+    /// Whose power bounds a stored version of an agent.
+    pub(super) async fn stored_authority(
+        &self,
+        tenant: &Tenant,
+        name: &str,
+        version: u32,
+    ) -> Result<Result<Authority, Powerless>, DefinitionError> {
+        let kind = DefinitionKind::Agent;
+        let record = self.find_record(tenant, kind, name).await?.map(|(_, record)| record);
+        if let Some(authority) = record.and_then(|record| record.find(version)?.authority.clone()) {
+            return Ok(Ok(authority));
+        }
+        let kept = self.find_version(tenant, kind, name, version).await?;
+        let principals = &self.parts.layers.boot.principals;
+        let older = kept.and_then(|kept| Authority::of_older(&kept, principals, tenant));
+        Ok(older.ok_or(Powerless::UnknownMaker))
+    }
+
+    /// The authority, if it has any power today.
+    pub(super) fn with_power(&self, tenant: &Tenant, authority: Authority) -> Result<Authority, Powerless> {
+        let grant = self.grant(tenant);
+        self.parts.layers.boot.ceiling(tenant, &authority, &grant).map(|_| authority)
+    }
+
+    /// What an authority may give today. Only agents are bounded by it.
+    fn ceiling(
+        &self,
+        kind: DefinitionKind,
+        name: &str,
+        tenant: &Tenant,
+        authority: &Authority,
+        grant: &Ceiling,
+    ) -> Result<Ceiling, DefinitionError> {
+        match self.parts.layers.boot.ceiling(tenant, authority, grant) {
+            Ok(ceiling) => Ok(ceiling),
+            Err(_) if kind != DefinitionKind::Agent => Ok(grant.clone()),
+            Err(reason) => Err(DefinitionError::Powerless { name: name.to_owned(), reason }),
+        }
     }
 
     /// The same for a name that gets a version. A name that exists keeps working: earlier programs accepted more names.
@@ -367,6 +436,9 @@ impl RuntimeDefinitions {
         let refuse = |problem| Err(DefinitionError::BadName { name: name.chars().take(80).collect(), problem });
         if name.len() > 128 {
             return refuse("it has more than 128 bytes");
+        }
+        if names::is_reserved(name) {
+            return refuse(names::RESERVED);
         }
         if name.parse::<AgentName>().is_err() {
             return refuse("it is empty or contains other characters than names have");
@@ -443,11 +515,14 @@ impl RuntimeDefinitions {
     }
 }
 
-/// The ceiling of an agent that calls.
-fn by_ceiling(by: &By<'_>) -> Option<Ceiling> {
+/// What who asks may give: an agent what it has, a principal what the operator grants and its token may do.
+fn by_ceiling(by: &By<'_>, grant: &Ceiling) -> Option<Ceiling> {
     match by {
         By::Call { definition, .. } => Some(Ceiling::of(definition)),
-        By::Request { .. } => None,
+        By::Request { caller, .. } => match caller.proof {
+            Proof::Open | Proof::SharedToken => None,
+            Proof::Principal => Some(grant.clone().cut(caller)),
+        },
     }
 }
 

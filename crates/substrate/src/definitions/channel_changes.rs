@@ -46,7 +46,7 @@ impl RuntimeDefinitions {
         self.parts.layers.channels_of(tenant).check_dead_letters(name, &config)?;
         let prepared = self.prepare(KIND, name, config.source(), by).await?;
         let mut warnings = prepared.examined.warnings.clone();
-        warnings.extend(self.admit(tenant, name, None, &config).await?);
+        warnings.extend(self.admit(tenant, name, None, &config, by).await?);
         let messages = self.channels()?.count(tenant, name).await?.messages;
         let origin = Origin { parent: None, description: String::new(), promote: rules::Promote::Yes };
         let addition = Addition { kind: KIND, name, prepared: &prepared, origin: &origin, dropped: None };
@@ -101,7 +101,7 @@ impl RuntimeDefinitions {
                     format!("{} was removed to make room for this version", version_name(name, version))
                 }),
             );
-            warnings.extend(self.admit(tenant, name, Some(record), &config).await?);
+            warnings.extend(self.admit(tenant, name, Some(record), &config, by).await?);
             let messages = self.channels()?.count(tenant, name).await?.messages;
             let parent = Some(version_name(name, active));
             let origin = Origin { parent, description: String::new(), promote: rules::Promote::Yes };
@@ -134,6 +134,9 @@ impl RuntimeDefinitions {
             let mut answer = json!({ "name": name, "deleted": true });
             let mut warnings = Vec::new();
             let dead_letters = self.own_dead_letters(tenant, name, &record).await?;
+            let mut names: Vec<&str> = dead_letters.iter().map(String::as_str).collect();
+            names.push(name);
+            self.channels()?.may_remove_others(tenant, &names, &by.visible(), "the deletion").await?;
             for dead in &dead_letters {
                 let left = self.channels()?.left(tenant, dead).await?;
                 if !left.is_empty() {

@@ -13,7 +13,7 @@ use drawloom_contract::{
 use serde_json::Value;
 
 use super::{
-    DefinitionError, RuntimeDefinitions,
+    By, DefinitionError, RuntimeDefinitions,
     layer::channel_of,
     version::{NameRecord, VERSIONS, Version},
 };
@@ -33,7 +33,9 @@ impl RuntimeDefinitions {
         name: &str,
         record: Option<&NameRecord>,
         next: &ChannelConfig,
+        by: &By<'_>,
     ) -> Result<Vec<String>, DefinitionError> {
+        self.check_settings(tenant, name, record, next, by).await?;
         let dead = next.dead_letter_of(name);
         for used in [name, &dead] {
             if let Some(deletion) = self.channels()?.find_deletion(tenant, used).await? {
@@ -58,6 +60,27 @@ impl RuntimeDefinitions {
         Ok(warnings)
     }
 
+    /// Refuses settings that would take messages from users whose messages the maker may not remove.
+    async fn check_settings(
+        &self,
+        tenant: &Tenant,
+        name: &str,
+        record: Option<&NameRecord>,
+        next: &ChannelConfig,
+        by: &By<'_>,
+    ) -> Result<(), DefinitionError> {
+        let known = self.parts.layers.channels_of(tenant).find(name);
+        let taking = match (known, record) {
+            (Some(before), _) => next.takes_away(&before.config),
+            // A name without a channel keeps what it has as a channel without settings would.
+            (None, None) => next.takes_away(&ChannelConfig::default()),
+            // What the channel had when it was retired is not compared: any version may be smaller.
+            (None, Some(_)) => Some("another version"),
+        };
+        let Some(taking) = taking else { return Ok(()) };
+        Ok(self.channels()?.may_remove_others(tenant, &[name], &by.visible(), taking).await?)
+    }
+
     /// The same for a source of any kind: other kinds have no messages.
     pub(super) async fn admit_source(
         &self,
@@ -66,9 +89,10 @@ impl RuntimeDefinitions {
         name: &str,
         record: Option<&NameRecord>,
         source: &Value,
+        by: &By<'_>,
     ) -> Result<Vec<String>, DefinitionError> {
         match serde_json::from_value::<ChannelConfig>(source.clone()) {
-            Ok(next) if kind == KIND => self.admit(tenant, name, record, &next).await,
+            Ok(next) if kind == KIND => self.admit(tenant, name, record, &next, by).await,
             _ => Ok(Vec::new()),
         }
     }

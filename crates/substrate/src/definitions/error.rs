@@ -8,7 +8,7 @@ use drawloom_contract::{
     values::ChangeError,
 };
 
-use super::{MOST_SOURCE_BYTES, SourceProblem, excess::Excess, rules::Refusal};
+use super::{MOST_SOURCE_BYTES, SourceProblem, excess::Excess, power::Powerless, rules::Refusal};
 use crate::channels::{ChannelError, MOST_DEFINED};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,8 @@ pub enum DefinitionError {
     Invalid { kind: DefinitionKind, name: String, problems: Vec<SourceProblem> },
     #[error("the {} {name:?} asks for more than its maker may give, in {}: {}", kind.as_str(), count(.excess, "place"), joined(.excess))]
     Excess { kind: DefinitionKind, name: String, excess: Vec<Excess> },
+    #[error("{name} cannot be defined or used: {reason}")]
+    Powerless { name: String, reason: Powerless },
     #[error("the source has {0} bytes; the limit is {MOST_SOURCE_BYTES}")]
     TooLarge(usize),
     #[error("{0}")]
@@ -62,7 +64,7 @@ impl Explain for DefinitionError {
             }
             Self::BadName { .. } | Self::BadReference(_) | Self::Invalid { .. } => FailureKind::Invalid,
             Self::TooLarge(_) | Self::Refused(Refusal::TooManyVersions { .. }) => FailureKind::TooLarge,
-            Self::Excess { .. } | Self::Refused(Refusal::NotOwner { .. }) => FailureKind::Denied,
+            Self::Excess { .. } | Self::Powerless { .. } | Self::Refused(Refusal::NotOwner { .. }) => FailureKind::Denied,
             Self::InConfig { .. } | Self::NoVersion(_) | Self::Refused(Refusal::Retired(_)) => FailureKind::Conflict,
             Self::Change(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -83,6 +85,7 @@ impl Explain for DefinitionError {
             Self::InConfig { kind: DefinitionKind::Volume, .. } => "volume_yaml_immutable",
             Self::Invalid { .. } => "invalid_definition",
             Self::Excess { .. } => "definition_exceeds_maker",
+            Self::Powerless { .. } => "maker_without_power",
             Self::TooLarge(_) => "definition_too_large",
             Self::Refused(Refusal::UnknownVersion(_)) | Self::ConfigVersion { .. } => "unknown_version",
             Self::Refused(Refusal::Retired(_)) => "version_retired",
@@ -107,6 +110,7 @@ impl Explain for DefinitionError {
             Self::Invalid { .. } | Self::Excess { .. } => {
                 Some("verify_definition reports every problem without writing anything".into())
             }
+            Self::Powerless { .. } => Some("a caller who may give what it has can promote or create it".into()),
             Self::TooLarge(_) => Some("shorten the prompt or the files".into()),
             Self::Refused(Refusal::Retired(_)) => Some("promote another version, or take the retirement back".into()),
             Self::Refused(Refusal::TooManyVersions { .. }) => Some("use another name".into()),

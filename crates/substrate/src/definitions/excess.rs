@@ -96,6 +96,8 @@ fn lists<'a>(child: &'a Definition, ceiling: &'a Ceiling) -> Vec<Compared<'a>> {
         skills,
         gates,
         choices: _,
+        // Taken from the ceiling, never asked for.
+        acts_for: _,
     } = child;
     let scopes = |scopes: &[drawloom_contract::definition::MemoryScope]| -> Vec<&'static str> {
         scopes.iter().copied().map(|scope| crate::memory::plain(scope).as_str()).collect()
@@ -222,6 +224,7 @@ pub fn excess(child: &Definition, ceiling: &Ceiling) -> Vec<Excess> {
 
 /// Takes away what `child` has beyond `ceiling`, and says what that was. A definition that is left without a model cannot run.
 pub(crate) fn narrow(child: &mut Definition, ceiling: &Ceiling) -> Vec<String> {
+    child.acts_for = ceiling.acts_for.clone();
     let lost: Vec<String> =
         excess(child, ceiling).iter().map(|excess| format!("{}: {} was removed", excess.gate, excess.asked)).collect();
     if lost.is_empty() {

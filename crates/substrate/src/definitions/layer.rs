@@ -15,12 +15,14 @@ use super::{
     ceiling::Ceiling,
     excess::covers,
     layers::Boot,
+    power::{Authority, Powerless},
     version::{NameRecord, Version},
 };
 use crate::{
     catalog::{Inputs, MOST_TEAM},
     channels::{Channel, ChannelTable},
     lint::Finding,
+    names,
     skills::{SkillSource, SkillTable, StoredSkill},
     volumes::{VolumeConfig, VolumeTable},
 };
@@ -33,6 +35,22 @@ pub(crate) struct Known {
     pub(crate) record: Arc<NameRecord>,
     /// The active version.
     pub(crate) version: Option<Arc<Version>>,
+}
+
+impl Known {
+    /// Whose power bounds the active version, where that is stored.
+    fn authority(&self) -> Option<&Authority> {
+        self.version.as_ref().and_then(|version| self.record.find(version.version)?.authority.as_ref())
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let is_same = match (&self.version, &other.version) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        is_same && self.authority() == other.authority()
+    }
 }
 
 /// Whether what is defined can be used, and what today's config takes away from it.
@@ -82,12 +100,12 @@ impl TenantLayer {
         };
         let (agents, resolved) = (Arc::default(), Arc::default());
         let mut layer = Self { names, agents, channels, skills, volumes, states, resolved };
-        layer.resolve(boot, same);
+        layer.resolve(boot, tenant, same);
         layer.introduce(boot, before);
         layer
     }
 
-    fn resolve(&mut self, boot: &Boot, before: Option<&Self>) {
+    fn resolve(&mut self, boot: &Boot, tenant: &Tenant, before: Option<&Self>) {
         let mut resolved = BTreeMap::new();
         let grant = boot.grant_ceiling(&self.volumes);
         for ((kind, name), known) in self.names.iter().filter(|((kind, _), _)| *kind == DefinitionKind::Agent) {
@@ -96,23 +114,24 @@ impl TenantLayer {
                 self.states.insert(key, inactive_state());
                 continue;
             };
+            if names::is_reserved(name) {
+                let reason = format!("{}; fork it under another name", names::RESERVED);
+                self.states.insert(key, State { unusable: Some(reason), notes: Vec::new() });
+                continue;
+            }
             if boot.catalog.get(name).is_some() {
                 let reason = "the config has an agent of this name, which is used; rename one of them".to_owned();
                 self.states.insert(key, State { unusable: Some(reason), notes: Vec::new() });
                 continue;
             }
-            let is_same = |before: &&Self| {
-                let known = before.names.get(&key).and_then(|known| known.version.as_ref());
-                known.is_some_and(|known| Arc::ptr_eq(known, version))
-            };
+            let is_same = |before: &&Self| before.names.get(&key).is_some_and(|before| before.is_same(known));
             let unchanged = before.filter(is_same);
             let settled = match unchanged.and_then(|before| before.resolved.get(name)) {
                 Some(known) => Ok(known.clone()),
-                None => {
-                    let ceiling = boot.ceiling_under(version.under.as_deref(), &grant);
+                None => boot.ceiling_of(tenant, known.authority(), version, &grant).and_then(|ceiling| {
                     let inputs = boot.config.inputs_with(&self.volumes, &self.skills);
                     agent::settle(&inputs, name, &version.source, &ceiling)
-                }
+                }),
             };
             let state = match settled {
                 Ok((mut definition, notes)) => {
@@ -184,13 +203,18 @@ impl TenantLayer {
 
     /// What lint finds about agents of runtime that can be used, by name. It is made when it is asked for, because it depends on channels,
     /// which change without the agents.
-    pub(crate) fn findings(&self, boot: &Boot, is_meant: impl Fn(&str) -> bool) -> Vec<(String, Finding)> {
+    pub(crate) fn findings(
+        &self,
+        boot: &Boot,
+        tenant: &Tenant,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Vec<(String, Finding)> {
         let (grant, channels) = (boot.grant_ceiling(&self.volumes), self.channels.configs());
         let inputs = Inputs { channels: &channels, ..boot.config.inputs_with(&self.volumes, &self.skills) };
         let mut found = Vec::new();
         for (name, known) in of_kind(&self.names, DefinitionKind::Agent).filter(|(name, _)| is_meant(name)) {
             let (Some(version), Some((definition, _))) = (&known.version, self.resolved.get(name)) else { continue };
-            let ceiling = boot.ceiling_under(version.under.as_deref(), &grant);
+            let Ok(ceiling) = boot.ceiling_of(tenant, known.authority(), version, &grant) else { continue };
             let findings = agent::findings(&inputs, definition, &version.source, &ceiling).into_iter();
             found.extend(findings.map(|finding| (name.to_owned(), finding)));
         }
@@ -224,14 +248,7 @@ fn differ(before: &Names, now: &Names, is_meant: fn(DefinitionKind) -> bool) -> 
     fn meant(names: &Names, is_meant: fn(DefinitionKind) -> bool) -> impl Iterator<Item = Entry<'_>> {
         names.iter().filter(move |((kind, _), _)| is_meant(*kind))
     }
-    let is_same = |(one, other): (Entry<'_>, Entry<'_>)| {
-        one.0 == other.0
-            && match (&one.1.version, &other.1.version) {
-                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            }
-    };
+    let is_same = |(one, other): (Entry<'_>, Entry<'_>)| one.0 == other.0 && one.1.is_same(other.1);
     let (before, now) = (|| meant(before, is_meant), || meant(now, is_meant));
     before().count() != now().count() || !before().zip(now()).all(is_same)
 }
@@ -353,8 +370,44 @@ impl Boot {
         Ceiling::of_grant(grant, modes.collect(), self.catalog.names().map(str::to_owned).collect())
     }
 
-    /// The ceiling of what was made below an agent of the config, as that agent is today; of the others, the grant.
-    pub(super) fn ceiling_under(&self, under: Option<&str>, grant: &Ceiling) -> Ceiling {
-        under.and_then(|name| self.catalog.get(name)).map_or_else(|| grant.clone(), |agent| Ceiling::of(agent))
+    /// The ceiling of a stored version today, or why it has no power any more.
+    pub(super) fn ceiling_of(
+        &self,
+        tenant: &Tenant,
+        authority: Option<&Authority>,
+        version: &Version,
+        grant: &Ceiling,
+    ) -> Result<Ceiling, String> {
+        let older = || Authority::of_older(version, &self.principals, tenant).ok_or(Powerless::UnknownMaker);
+        let authority = authority.cloned().map_or_else(older, Ok);
+        let ceiling = authority.and_then(|authority| self.ceiling(tenant, &authority, grant));
+        ceiling.map_err(|reason| reason.told(&version.name, version.version))
+    }
+
+    /// What an authority may give today: what the operator grants or its agent has, cut with what its principal may do.
+    pub(super) fn ceiling(
+        &self,
+        tenant: &Tenant,
+        authority: &Authority,
+        grant: &Ceiling,
+    ) -> Result<Ceiling, Powerless> {
+        let Authority { principal, agent, user } = authority;
+        let ceiling = match agent {
+            None => grant.clone(),
+            Some(name) => {
+                let agent = self.catalog.get(name).ok_or_else(|| Powerless::NoAgent(name.clone()))?;
+                Ceiling::of(agent)
+            }
+        };
+        let caller = principal.as_ref().map(|user| {
+            let caller = self.principals.of(tenant, user);
+            caller.ok_or_else(|| Powerless::NoPrincipal(user.clone()))
+        });
+        let caller = caller.transpose()?;
+        let ceiling = match &caller {
+            Some(caller) => ceiling.cut(caller),
+            None => ceiling,
+        };
+        Ok(ceiling.for_user(user.as_ref(), caller.as_ref()))
     }
 }

@@ -19,6 +19,7 @@ use tokio::sync::broadcast;
 use super::{
     config::DefinitionsConfig,
     layer::{Known, Names, State, TenantLayer},
+    power::Principals,
     version::name_key,
 };
 use crate::{
@@ -39,6 +40,7 @@ pub(crate) struct Boot {
     pub(crate) definitions: DefinitionsConfig,
     pub(crate) parents: Parents,
     pub(crate) channels: Arc<ChannelTable>,
+    pub(crate) principals: Principals,
     data: OnceLock<PathBuf>,
 }
 
@@ -67,6 +69,7 @@ impl Layers {
         config: OperatorConfig,
         catalog: Arc<Catalog>,
         definitions: DefinitionsConfig,
+        principals: Principals,
     ) -> (Arc<Self>, Vec<Problem>) {
         let (parents, mut problems) = Parents::open(&definitions.volumes_under);
         for (index, volume) in definitions.grant.volumes.iter().enumerate() {
@@ -78,7 +81,7 @@ impl Layers {
             }
         }
         let channels = Arc::new(ChannelTable::of_config(&config.channels));
-        let boot = Boot { config, catalog, definitions, parents, channels, data: OnceLock::new() };
+        let boot = Boot { config, catalog, definitions, parents, channels, principals, data: OnceLock::new() };
         let channel_changes = broadcast::Sender::new(CHANGES_KEPT);
         let layers = Self { boot, tenants: RwLock::default(), building: Mutex::default(), channel_changes };
         (Arc::new(layers), problems)
@@ -192,7 +195,7 @@ impl Layers {
     pub fn findings(&self) -> Vec<(Tenant, String, Finding)> {
         let mut found = Vec::new();
         for (tenant, layer) in self.all() {
-            let findings = layer.findings(&self.boot, |_| true).into_iter();
+            let findings = layer.findings(&self.boot, &tenant, |_| true).into_iter();
             found.extend(findings.map(|(name, finding)| (tenant.clone(), name, finding)));
         }
         found.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));

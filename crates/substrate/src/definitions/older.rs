@@ -41,7 +41,7 @@ impl Older {
         let Stored { version, channel } = serde_json::from_value(kept.value.clone())?;
         let version = u32::try_from(version).unwrap_or(u32::MAX).max(1);
         let (source, digest, created_at) = (channel.source(), channel.digest(), kept.at);
-        let summary = Summary { version, digest, parent: None, created_at, retired: false };
+        let summary = Summary { version, digest, parent: None, created_at, retired: false, authority: None };
         let record = NameRecord { active: Some(version), owner: None, versions: vec![summary] };
         let version = Version {
             name: name.to_owned(),

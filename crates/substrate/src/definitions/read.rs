@@ -15,6 +15,7 @@ use similar::TextDiff;
 use super::{
     By, DefinitionError, MOST_LISTED, RuntimeDefinitions,
     layer::Known,
+    power::{Authority, Powerless},
     rules, shown_finding,
     source::shown,
     version::{CONFIG, NAMES, NameRecord, Summary, Version, name_key, parse_reference, version_key, version_name},
@@ -165,7 +166,7 @@ impl RuntimeDefinitions {
             answer["unusable"] = state.unusable.into();
             answer["warnings"] = state.notes.into();
             let layer = self.parts.layers.of(tenant).filter(|_| kind == DefinitionKind::Agent);
-            let findings = layer.map(|layer| layer.findings(&self.parts.layers.boot, |known| known == name));
+            let findings = layer.map(|layer| layer.findings(&self.parts.layers.boot, tenant, |known| known == name));
             answer["findings"] = findings.iter().flatten().map(|(_, finding)| shown_finding(finding)).collect();
         }
         Ok(answer)
@@ -286,15 +287,32 @@ impl RuntimeDefinitions {
         if source.is_none() && version.is_none() && record.is_none() && self.is_in_config(kind, &name) {
             return Ok(self.verify_config(tenant, kind, &name, content_sha256.as_deref()));
         }
-        let (source, under) = match source {
-            Some(source) => (source, self.under(by).await?),
+        let mut powerless = None;
+        let (source, authority) = match source {
+            Some(source) => (source, self.authority(by).await?),
             None => {
                 let mut found = self.get(tenant, kind, &name, version).await?;
-                (found["source"].take(), found["bounded_by"].as_str().map(str::to_owned))
+                let number = found["version"].as_u64().and_then(|number| u32::try_from(number).ok());
+                let authority = match (kind, number) {
+                    (DefinitionKind::Agent, Some(number)) => self.stored_authority(tenant, &name, number).await?,
+                    _ => Ok(Authority::default()),
+                };
+                let usable = authority.and_then(|authority| self.with_power(tenant, authority));
+                // Who promotes it is its maker then.
+                let by_promotion = |reason: Powerless| {
+                    let told = reason.told(&name, number.unwrap_or_default());
+                    powerless = Some(super::SourceProblem::new("", told));
+                };
+                let authority = match usable.map_err(by_promotion) {
+                    Ok(authority) => authority,
+                    Err(()) => self.authority(by).await?,
+                };
+                (found["source"].take(), authority)
             }
         };
-        let prepared = self.look_at(kind, &name, source, under, by)?;
+        let prepared = self.look_at(kind, &name, source, authority, by)?;
         let mut problems = prepared.examined.problems.clone();
+        problems.extend(powerless);
         problems.extend(self.scope_problem(tenant, kind, &name, record.as_ref(), &prepared.source).await?);
         if self.is_in_config(kind, &name) {
             let error = DefinitionError::InConfig { kind, name: name.clone() };

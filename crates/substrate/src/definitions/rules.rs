@@ -2,7 +2,10 @@
 
 use drawloom_contract::ids::{AgentName, Digest};
 
-use super::version::{NameRecord, Summary, version_name};
+use super::{
+    power::Authority,
+    version::{NameRecord, Summary, version_name},
+};
 
 /// Most versions of one name. They are summed up in one record.
 pub const MOST_VERSIONS_OF_NAME: usize = 1_000;
@@ -38,7 +41,7 @@ pub struct Added {
     pub deduplicated: bool,
 }
 
-/// Adds a version, unless one that is not retired has the same content.
+/// Adds a version, unless one that is not retired has the same content and the same authority.
 pub fn add(
     record: Option<&NameRecord>,
     name: &str,
@@ -47,7 +50,8 @@ pub fn add(
     promote: Promote,
 ) -> Result<Added, Refusal> {
     let mut next = record.cloned().unwrap_or_else(|| NameRecord { owner: owner.cloned(), ..NameRecord::default() });
-    let is_same = |known: &&Summary| known.digest == new.digest && !known.retired;
+    let is_same =
+        |known: &&Summary| known.digest == new.digest && known.authority == new.authority && !known.retired;
     let same = next.versions.iter().rev().find(is_same).map(|known| known.version);
     let version = match same {
         Some(version) => version,
@@ -67,13 +71,24 @@ pub fn add(
     Ok(Added { record: next, version, deduplicated: same.is_some() })
 }
 
-/// Makes a version the active one.
-pub fn promote(record: Option<&NameRecord>, name: &str, version: u32) -> Result<NameRecord, Refusal> {
+/// Makes a version the active one. `authority` is that of a new maker, for a version whose own has no power any more.
+pub fn promote(
+    record: Option<&NameRecord>,
+    name: &str,
+    version: u32,
+    authority: Option<&Authority>,
+) -> Result<NameRecord, Refusal> {
     let (record, summary) = known(record, name, version)?;
-    match summary.retired {
-        true => Err(Refusal::Retired(version_name(name, version))),
-        false => Ok(NameRecord { active: Some(version), ..record.clone() }),
+    if summary.retired {
+        return Err(Refusal::Retired(version_name(name, version)));
     }
+    let mut next = NameRecord { active: Some(version), ..record.clone() };
+    if let Some(authority) = authority {
+        for summary in next.versions.iter_mut().filter(|summary| summary.version == version) {
+            summary.authority = Some(authority.clone());
+        }
+    }
+    Ok(next)
 }
 
 /// Retires a version, or takes that back. The active one is not active any more afterwards.

@@ -2,6 +2,7 @@
 
 mod generated;
 mod kinds;
+mod makers;
 mod reports;
 
 use std::{
@@ -14,10 +15,10 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    caller::{Caller, Proof},
+    caller::{Caller, Proof, Scope},
     definition::Definitions as _,
     failure::Explain as _,
-    ids::{Digest, RunId, RunKey, Tenant},
+    ids::{Digest, RunId, RunKey, Tenant, UserId},
     journal::StoreError,
     redact::Redactor,
     time::{Clock, Entropy, Instant, NoEntropy, Timestamp},
@@ -84,6 +85,7 @@ struct Fixture {
     agents: Value,
     providers: Vec<String>,
     config: DefinitionsConfig,
+    principals: Vec<(Tenant, UserId, Vec<Scope>)>,
     directory: tempfile::TempDir,
     values: Arc<FakeValues>,
 }
@@ -106,6 +108,7 @@ impl Fixture {
             agents,
             providers: vec!["script".into()],
             config: DefinitionsConfig::default(),
+            principals: Vec::new(),
             directory,
             values: Arc::default(),
         }
@@ -131,7 +134,7 @@ impl Fixture {
             ..OperatorConfig::default()
         };
         let catalog = Arc::new(Catalog::examine(&operator.inputs()).0);
-        let (layers, problems) = Layers::new(operator, catalog, self.config.clone());
+        let (layers, problems) = Layers::new(operator, catalog, self.config.clone(), Principals::new(self.principals.clone()));
         assert_eq!(problems, []);
         let channels = Channels::new(ChannelParts {
             layers: layers.clone(),
@@ -532,6 +535,7 @@ async fn limits_are_errors_with_a_name() {
                 parent: None,
                 created_at: Timestamp::from_millis(0),
                 retired: false,
+                authority: None,
             })
             .collect(),
         ..NameRecord::default()

@@ -10,6 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::power::Authority;
+
 /// The records of names: small, all of them in memory.
 pub(super) const NAMES: Space = Space::of("definitions");
 
@@ -59,6 +61,9 @@ pub struct Summary {
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retired: bool,
+    /// Whose power bounds it, of an agent. Absent in what versions before 0.6 wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<Authority>,
 }
 
 /// A name with its versions, in order.

@@ -15,6 +15,7 @@ use super::{
     By, DefinitionError, RuntimeDefinitions,
     change::{Origin, Prepared, add_remarks},
     layer::Known,
+    power::Authority,
     rules::{self, Added},
     source::shown,
     version::{NAMES, NameRecord, Summary, Version, name_key, version_key},
@@ -57,7 +58,7 @@ impl RuntimeDefinitions {
             let found_messages = match origin.promote {
                 rules::Promote::No if record.is_some() => Vec::new(),
                 rules::Promote::No | rules::Promote::Yes => {
-                    self.admit_source(tenant, kind, name, record, &prepared.source).await?
+                    self.admit_source(tenant, kind, name, record, &prepared.source, by).await?
                 }
             };
             let addition = Addition { kind, name, prepared: &prepared, origin: &origin, dropped: None };
@@ -86,14 +87,23 @@ impl RuntimeDefinitions {
         answer: impl Fn(&Version, &NameRecord, bool) -> Value,
     ) -> Result<Value, DefinitionError> {
         let Addition { kind, name, prepared, origin, dropped } = *addition;
-        let Prepared { source, digest, under, .. } = prepared;
+        let Prepared { source, digest, authority: Authority { agent: under, .. }, .. } = prepared;
+        // Only agents are bounded by their maker.
+        let authority = Some(&prepared.authority).filter(|_| kind == DefinitionKind::Agent);
         let Origin { parent, description, promote } = origin;
         let (tenant, now) = (by.tenant(), self.parts.clock.wall());
         let mut before = found.map(|(_, record)| record.clone());
         let drop_from = |record: &mut NameRecord| record.versions.retain(|summary| Some(summary.version) != dropped);
         // The last version says what the next one is called.
         before.iter_mut().filter(|record| record.versions.len() > 1).for_each(drop_from);
-        let new = Summary { version: 0, digest: *digest, parent: parent.clone(), created_at: now, retired: false };
+        let new = Summary {
+            version: 0,
+            digest: *digest,
+            parent: parent.clone(),
+            created_at: now,
+            retired: false,
+            authority: authority.cloned(),
+        };
         let Added { record: mut next, version, deduplicated } =
             rules::add(before.as_ref(), name, &new, by.agent(), *promote)?;
         drop_from(&mut next);

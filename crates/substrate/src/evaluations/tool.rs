@@ -153,6 +153,9 @@ impl EvaluationTool {
         let run = input.run_id.ok_or_else(|| missing("run_id", "submit"))?;
         let score = input.score.ok_or_else(|| missing("score", "submit"))?;
         let evaluated = self.0.load_run(&context.run.tenant, run).await?;
+        if !visible(context).sees(&context.run.tenant, &evaluated.user) {
+            return Err(EvaluationError::UnknownRun(run).into());
+        }
         let role = self.0.role(&context.run, &evaluated).await?;
         allow(context, &[EvaluationScope::SubmitAny, role.needs()], || {
             format!("evaluate run {run}, whose role for it is {}", role.as_str())
@@ -171,14 +174,14 @@ impl EvaluationTool {
         let id = input.eval_id.ok_or_else(|| missing("eval_id", "get"))?;
         let id: EvalId = id.parse().map_err(|error: super::record::BadEvalId| ToolError::Invalid(error.to_string()))?;
         self.may_read(context, id.run == context.run.run, || format!("evaluations of run {}", id.run))?;
-        Ok(self.0.get(&everything(context), id).await?.show())
+        Ok(self.0.get(&visible(context), id).await?.show())
     }
 
     async fn list_for_run(&self, context: &ToolContext, input: Input) -> Result<Value, ToolError> {
         let run = input.run_id.unwrap_or(context.run.run);
         self.may_read(context, run == context.run.run, || format!("evaluations of run {run}"))?;
         self.0.load_run(&context.run.tenant, run).await?;
-        let listed = self.0.list_for_run(&everything(context), run, &asked(&input)?).await?;
+        let listed = self.0.list_for_run(&visible(context), run, &asked(&input)?).await?;
         let mut answer = page(&listed);
         answer["run_id"] = json!(run);
         Ok(answer)
@@ -186,7 +189,7 @@ impl EvaluationTool {
 
     async fn list_for_definition(&self, context: &ToolContext, input: Input) -> Result<Value, ToolError> {
         let definition = self.definition(context, input.def_id.as_deref()).await?;
-        let listed = self.0.list_for_definition(&everything(context), &definition, &asked(&input)?).await?;
+        let listed = self.0.list_for_definition(&visible(context), &definition, &asked(&input)?).await?;
         let mut answer = page(&listed);
         answer["def_id"] = json!(definition);
         Ok(answer)
@@ -194,7 +197,7 @@ impl EvaluationTool {
 
     async fn aggregate(&self, context: &ToolContext, input: Input) -> Result<Value, ToolError> {
         let definition = self.definition(context, input.def_id.as_deref()).await?;
-        Ok(self.0.aggregate(&everything(context), &Of::Definition(definition), input.include_lineage).await?)
+        Ok(self.0.aggregate(&visible(context), &Of::Definition(definition), input.include_lineage).await?)
     }
 
     /// The definition that a call means, if the agent may read its evaluations.
@@ -214,9 +217,9 @@ impl EvaluationTool {
     }
 }
 
-/// What the gate lets agents reach is the tenant's, of every user.
-fn everything(context: &ToolContext) -> Visible {
-    Visible::whole(context.run.tenant.clone())
+/// What the gate lets agents reach is the tenant's, of every user whose runs the agent's maker sees.
+fn visible(context: &ToolContext) -> Visible {
+    context.definition.visible(&context.run.tenant)
 }
 
 /// Refuses what none of the scopes gives; the last one is the narrowest that would.

@@ -198,7 +198,10 @@ impl MemoryTool {
     async fn search(&self, context: &ToolContext, input: Input) -> Result<Value, ToolError> {
         let places = match input.scope {
             Some(_) => vec![place(context, input.scope)?],
-            None => context.definition.memory_scopes.iter().map(|scope| Place::of_call(context, *scope)).collect(),
+            None => {
+                let scopes = context.definition.memory_scopes.iter().filter(|scope| may_reach(context, **scope));
+                scopes.map(|scope| Place::of_call(context, *scope)).collect()
+            }
         };
         let Some(query) = input.query else { return Err(ToolError::Invalid("op=search requires `query`".into())) };
         let asked = Asked {
@@ -245,6 +248,13 @@ fn key(key: Option<String>) -> Result<String, ToolError> {
 fn place(context: &ToolContext, scope: Option<MemoryScope>) -> Result<Place, ToolError> {
     let allowed = &context.definition.memory_scopes;
     let names = || allowed.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
+    let meant = scope.map(plain).or(match allowed.as_slice() {
+        [only] => Some(*only),
+        _ => None,
+    });
+    if meant.is_some_and(|scope| !may_reach(context, scope)) {
+        return Err(ToolError::Denied(context.definition.not_for(&context.user)));
+    }
     match (scope.map(plain), allowed.as_slice()) {
         (_, []) => Err(ToolError::Denied("`memory_scopes` of this agent is empty".into())),
         (None, [only]) => Ok(Place::of_call(context, *only)),
@@ -256,6 +266,11 @@ fn place(context: &ToolContext, scope: Option<MemoryScope>) -> Result<Place, Too
             names()
         ))),
     }
+}
+
+/// A definition whose maker speaks for one user has no memory of other users.
+fn may_reach(context: &ToolContext, scope: MemoryScope) -> bool {
+    plain(scope) != MemoryScope::User || context.definition.serves(&context.user)
 }
 
 fn shared_by(scope: MemoryScope) -> &'static str {

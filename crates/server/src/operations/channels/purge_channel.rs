@@ -6,7 +6,7 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     ids::UserId,
 };
-use drawloom_substrate::channels::{Channel, ChannelOwner, Place};
+use drawloom_substrate::channels::{Channel, ChannelOwner, Place, Removable};
 use drawloom_wire::channels::{self, ChannelPurged, Named};
 use serde_json::Value;
 
@@ -51,9 +51,13 @@ fn place(
 ) -> Result<(Option<Place>, Vec<String>), Failure> {
     let (agent, user_id) = (input.agent.as_ref(), input.user_id.as_ref());
     let visible = call.caller.visible();
+    let own = match Removable::of(&visible, channel.config.scope) {
+        Removable::Everyones => None,
+        Removable::OnlyOf(own) => Some(own),
+    };
     let is_users = channel.config.scope.plain() == ChannelScope::User;
     let of = |user: &UserId| Place::new(call.caller.tenant.clone(), &channel.name, ChannelOwner::User(user.clone()));
-    match (agent, user_id, visible.owner()) {
+    match (agent, user_id, own) {
         (None, Some(user), Some(own)) if is_users && user != own => {
             let message = format!("the token belongs to {own}, so it cannot purge messages of {user}");
             let hint = format!("remove user_id to purge those of {own}, or use a token with the scope runs:read:all");

@@ -3,7 +3,7 @@
 use drawloom_contract::definition::DefinitionKind;
 
 use super::*;
-use crate::definitions::{Create, Fork, Promote, Retire, rules};
+use crate::definitions::{Create, Fork, Principals, Promote, Retire, rules};
 
 const KIND: DefinitionKind = DefinitionKind::Channel;
 
@@ -148,7 +148,7 @@ async fn every_mistake_of_a_source_is_reported_with_its_field() {
 async fn an_update_has_always_room_for_its_version() {
     let (store, clock, ann) = (Arc::<Fake>::default(), Arc::<SetClock>::default(), caller("ann"));
     let few = DefinitionsConfig { max_versions: 3, ..DefinitionsConfig::default() };
-    let layers = Layers::new(OperatorConfig::default(), Arc::default(), few).0;
+    let layers = Layers::new(OperatorConfig::default(), Arc::default(), few, Principals::default()).0;
     let channels = Channels::new(ChannelParts { layers, ..parts(&store, &clock, json!({})) });
     let it = Setup::of(channels, store, clock);
     for name in ["a", "b", "c"] {
