@@ -289,9 +289,10 @@ fn a_maker_of_each_scope_gives_no_more_than_its_token_may_do() {
             let ran: Value = serde_json::from_str(&ran).expect("JSON");
             let text = ran["final_text"].as_str().unwrap_or_default().to_owned();
             let is_done = text.contains(mark);
+            // Other refusals come after the check of what the token may do.
             let (method, path, body) = direct;
             let (status, answer) = client.ask(&token(&user), (method, &path.replace("RUN", &other), body));
-            assert!(!is_done || status < 300, "{scope} {name}: the agent did it: {text}\nits maker may not: {answer}");
+            assert!(!is_done || status != 403, "{scope} {name}: the agent did it: {text}\nits maker may not: {answer}");
             if is_done {
                 happened.push((*scope, *name));
             } else if *scope == Scope::Admin {
