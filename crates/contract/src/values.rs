@@ -143,11 +143,18 @@ pub enum WatchFrom {
     Now,
 }
 
+/// A value that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Present {
+    pub expires_at: Option<Timestamp>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// The key has this value now, or none any more. Changes of one key come in order; some may be left out when a later one
-    /// follows. A value whose time is over is not told of: compare `expires_at`.
-    Is { key: ValueKey, revision: u64, kept: Option<Kept> },
+    /// The key has a value with this revision now, or none any more. Changes of one key come in order; some may be left out when a
+    /// later one follows. A value whose time is over is not told of: compare `expires_at`. The value itself is not told: who wants
+    /// it reads it, so that what waits for a slow watcher is small.
+    Is { key: ValueKey, revision: u64, present: Option<Present> },
     /// What was there at the beginning has been told.
     CaughtUp,
     /// Something was missed: read what matters again.

@@ -49,7 +49,8 @@ pub(crate) async fn keep(
     loop {
         let now = clock.now();
         let date = today.at(now, clock.wall());
-        match retention.remove_expired(date).await {
+        // Values go by the steady time, which a wrong wall clock does not change.
+        match retention.remove_expired(date.min(clock.steady())).await {
             Ok(0) => {}
             Ok(values) => tracing::info!(values, "expired values were removed"),
             Err(error) => tracing::warn!(%error, "expired values could not be removed; it is tried again in an hour"),

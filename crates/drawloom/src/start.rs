@@ -49,7 +49,7 @@ use drawloom_wire::request::Request;
 use rustix::process::{Resource, getrlimit};
 
 use crate::{
-    anchor,
+    anchor::SteadyClock,
     backend::Backend,
     channels::StoreBacklog,
     clock, config,
@@ -145,12 +145,17 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
         tracing::error!(hint, "{lost}");
     }
     let reader: Arc<dyn RunReader> = store.clone();
+    let steady = SteadyClock::open(&*store, parts.clock.clone()).await.map_err(explain)?;
+    parts.clock = steady.clone();
     if let Access::Owner(lock) = &parts.access {
         let checkouts = environment::checkouts(lock.directory().path());
         leftovers::sweep(lock.directory(), &*store, &parts.resolved.volumes, &checkouts).await.map_err(explain)?;
     }
     if let Surface::Serve { .. } = &parts.surface {
-        anchor::compare(&*store, &*parts.clock, &redactor).await;
+        steady.compare(&*store).await;
+    }
+    if let (Access::Owner(_), true) = (&parts.access, listener.is_some() || steady.is_first()) {
+        steady.keep(&*store, &redactor).await;
     }
     let models = parts.resolved.models.iter();
     let providers: BTreeMap<String, Provider> = models

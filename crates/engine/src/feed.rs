@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub(crate) const BACKLOG: usize = 256;
 
 /// Bytes of text that a subscriber may be behind; one item may have more.
-const BACKLOG_BYTES: usize = 1024 * 1024;
+const BACKLOG_BYTES: usize = 128 * 1024;
 
 enum Subscriber {
     Outcome(oneshot::Sender<Arc<RunView>>),

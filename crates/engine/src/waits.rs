@@ -16,9 +16,9 @@ use drawloom_contract::{
     log::{LogKey, Tail},
     record::{Body, RepeatClass, Seq, Status},
     run::OpenCall,
-    time::Instant,
+    time::{Instant, Timestamp},
     tool::{Repeat, ToolContext, Woken},
-    values::{Kept, Range, Seen, Space, ValueKey, WatchFrom, Within},
+    values::{Present, Range, Seen, Space, ValueKey, WatchFrom, Within},
     wait::{Cause, Wait, WaitChange, Waiting},
 };
 use futures::StreamExt;
@@ -289,10 +289,12 @@ impl Engine {
                 }
             }
             Cause::Value { key, revision } => {
-                let now = self.parts.clock.wall();
+                let now = self.parts.clock.steady();
                 let kept = self.read(|| self.parts.values.find_value(key, now)).await;
                 match kept {
-                    Some(Some(kept)) if kept.revision == *revision => self.expect_expiry(key, &kept),
+                    Some(Some(kept)) if kept.revision == *revision => {
+                        self.expect_expiry(key, kept.revision, kept.expires_at);
+                    }
                     Some(None) if *revision == 0 => {}
                     Some(kept) => self.happened(&Event::Changed(key, kept.map_or(0, |kept| kept.revision))),
                     None => self.happened(&Event::Changed(key, u64::MAX)),
@@ -303,10 +305,10 @@ impl Engine {
     }
 
     /// Sees to it that calls that wait for this value are made again when it is over.
-    fn expect_expiry(self: &Arc<Self>, key: &ValueKey, kept: &Kept) {
-        let Some(expires_at) = kept.expires_at else { return };
-        let expires = self.parts.clock.now().after(expires_at.since(self.parts.clock.wall()));
-        for run in self.waits.will_expire(key, kept.revision, expires) {
+    fn expect_expiry(self: &Arc<Self>, key: &ValueKey, revision: u64, expires_at: Option<Timestamp>) {
+        let Some(expires_at) = expires_at else { return };
+        let expires = self.parts.clock.now().after(expires_at.since(self.parts.clock.steady()));
+        for run in self.waits.will_expire(key, revision, expires) {
             self.timers.set_earlier(expires, &run, Due::Call);
         }
     }
@@ -354,10 +356,10 @@ async fn follow_values(engine: Weak<Engine>, space: Space, mut watch: impl futur
     while let Some(seen) = watch.next().await {
         let Some(engine) = engine.upgrade() else { return };
         match seen {
-            Seen::Is { key, kept, .. } => {
-                engine.happened(&Event::Changed(&key, kept.as_ref().map_or(0, |kept| kept.revision)));
-                if let Some(kept) = kept {
-                    engine.expect_expiry(&key, &kept);
+            Seen::Is { key, revision, present } => {
+                engine.happened(&Event::Changed(&key, present.map_or(0, |_| revision)));
+                if let Some(Present { expires_at }) = present {
+                    engine.expect_expiry(&key, revision, expires_at);
                 }
             }
             Seen::CaughtUp => {}

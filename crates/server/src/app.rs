@@ -38,6 +38,7 @@ use crate::{
     operation::AnyOperation,
     presence::Presence,
     rest::LargeEvents,
+    room::Room,
 };
 
 /// Health and metrics of the process, which the binary knows.
@@ -213,6 +214,8 @@ pub struct App {
     /// Room for large bodies, in KiB.
     pub(crate) room_for_bodies: Arc<Semaphore>,
     pub(crate) connections: Arc<Connections>,
+    /// Room for what streams hold.
+    pub(crate) room: Arc<Room>,
     pub(crate) large_events: LargeEvents,
     /// Who is connected.
     pub(crate) presence: Presence,
@@ -287,6 +290,7 @@ impl App {
             tables: parts.tables,
             redactor: parts.redactor,
             connections: Connections::new(&parts.limits, parts.auth.is_open()),
+            room: Room::new(&parts.limits, parts.auth.is_open()),
             auth: parts.auth,
             room_for_bodies: Arc::new(Semaphore::new(parts.limits.bodies / 1024)),
             limits: parts.limits,

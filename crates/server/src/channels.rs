@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::{
     auth::on_behalf,
     dispatch,
-    memory::failure,
+    memory::{failure, known_agent},
     operation::{Answer, Call},
 };
 
@@ -171,6 +171,14 @@ pub(crate) fn answer<T: DeserializeOwned>(
         warnings.extend(wait.warning.clone());
     }
     crate::memory::answer(value, warnings)
+}
+
+/// Refuses messages for an agent that does not exist.
+pub(crate) fn for_known_agent(call: &Call<'_>, place: &Place) -> Result<(), Failure> {
+    match place.owner() {
+        ChannelOwner::Agent(agent) => known_agent(call, agent),
+        ChannelOwner::User(_) | ChannelOwner::Tenant => Ok(()),
+    }
 }
 
 /// The messages of one owner that a request names.

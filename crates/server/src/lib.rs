@@ -22,6 +22,7 @@ mod operation;
 mod operations;
 mod presence;
 mod rest;
+mod room;
 mod serve;
 mod worktrees;
 

@@ -3,6 +3,7 @@
 use drawloom_contract::{
     definition::MemoryScope,
     failure::{Explain, Failure, FailureKind},
+    ids::AgentName,
     once::RequestKey,
     values::ChangeError,
 };
@@ -33,6 +34,8 @@ pub(crate) enum Access {
     Read,
     /// A tree that has ended keeps what it has, as it does for tools.
     Write,
+    /// The same, where nothing is added.
+    Remove,
 }
 
 /// The memory that a request means: the caller's own, or that of an agent, a run that the caller may see, or the tenant. Fields
@@ -54,8 +57,8 @@ pub(crate) async fn meant<R: Placed + Request>(call: &Call<'_>, request: &R, acc
     let owner = match scope {
         MemoryScope::Agent => {
             let agent = agent.ok_or_else(|| missing("agent", scope))?;
-            if access == Access::Write && call.app.definitions.find(&call.caller.tenant, &agent).is_none() {
-                warnings.push(format!("unknown agent {agent}: no run uses this memory"));
+            if access == Access::Write {
+                known_agent(call, &agent)?;
             }
             Owner::Agent(agent)
         }
@@ -68,7 +71,7 @@ pub(crate) async fn meant<R: Placed + Request>(call: &Call<'_>, request: &R, acc
                 true => found.status,
                 false => call.app.runs.load(call.caller, root).await?.status,
             };
-            if access == Access::Write && status.is_terminal() && !was_answered(call, request).await? {
+            if access != Access::Read && status.is_terminal() && !was_answered(call, request).await? {
                 return Err(failure(ChangeError::RunEnded(root)));
             }
             Owner::Run(root)
@@ -80,6 +83,17 @@ pub(crate) async fn meant<R: Placed + Request>(call: &Call<'_>, request: &R, acc
         }
     };
     Ok(Meant { place: Place::new(call.caller.tenant.clone(), owner), warnings })
+}
+
+/// Refuses to keep something for an agent that does not exist: such owners would have no end.
+pub(crate) fn known_agent(call: &Call<'_>, agent: &AgentName) -> Result<(), Failure> {
+    let (definitions, tenant) = (&call.app.definitions, &call.caller.tenant);
+    if definitions.find(tenant, agent).is_some() || definitions.unusable(tenant, agent).is_some() {
+        return Ok(());
+    }
+    let message = format!("unknown agent {agent}: no run would use this");
+    Err(Failure::new(FailureKind::NotFound, "unknown_agent", message)
+        .with_hint("list_agents shows the agents; define it first, or correct the name"))
 }
 
 /// Whether the request was carried out before under its key: then it gets its first answer.

@@ -8,7 +8,7 @@ use std::sync::{
 use drawloom_contract::{
     journal::Committed,
     log::{LogChange, Tail},
-    values::{Kept, Range, Seen, Space},
+    values::{Present, Range, Seen, Space, Within},
 };
 use futures::{
     StreamExt,
@@ -21,8 +21,12 @@ use tokio::sync::{
 
 use crate::prepare::Work;
 
-/// Changes that wait for a slow subscriber. One that falls further behind is told of a gap.
+/// Changes that wait for a slow subscriber. One that falls further behind is told of a gap. They are names and numbers: values are
+/// read when a subscriber takes the change.
 const QUEUE: usize = 1_024;
+
+/// The same for what one owner has, which callers follow: there may be thousands of such subscribers.
+const QUEUE_OF_OWNER: usize = 64;
 
 /// Those who want to know what changes.
 #[derive(Default)]
@@ -33,11 +37,15 @@ pub(crate) struct Feeds {
 
 impl Feeds {
     pub(crate) fn watch(&self, range: Range) -> BoxStream<'static, Seen> {
-        self.values.add(range, Seen::Gap)
+        let queue = match &range.within {
+            Within::Space | Within::Tenant(_) => QUEUE,
+            Within::Owner { .. } => QUEUE_OF_OWNER,
+        };
+        self.values.add(range, Seen::Gap, queue)
     }
 
     pub(crate) fn tail(&self, space: Space) -> BoxStream<'static, Tail> {
-        self.logs.add(space, Tail::Gap)
+        self.logs.add(space, Tail::Gap, QUEUE)
     }
 
     /// Tells of an entry that is on disk.
@@ -49,12 +57,7 @@ impl Feeds {
                 || Seen::Is {
                     key: change.key.clone(),
                     revision: *revision,
-                    kept: change.to.as_ref().map(|new| Kept {
-                        value: serde_json::Value::clone(&new.value),
-                        revision: *revision,
-                        at: change.at,
-                        expires_at: new.expires_at,
-                    }),
+                    present: change.to.as_ref().map(|new| Present { expires_at: new.expires_at }),
                 },
             );
         }
@@ -90,8 +93,8 @@ impl<K, T> Default for Subscribers<K, T> {
 
 impl<K, T: Clone + Send + Sync + 'static> Subscribers<K, T> {
     /// What is sent from now on. `gap` stands for what was left out.
-    fn add(&self, wants: K, gap: T) -> BoxStream<'static, T> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+    fn add(&self, wants: K, gap: T, queue: usize) -> BoxStream<'static, T> {
+        let (sender, receiver) = mpsc::channel(queue);
         let missed = Arc::<Missed>::default();
         let subscriber = Subscriber { wants, sender, missed: missed.clone() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
@@ -139,7 +142,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_subscriber_is_told_of_a_gap_and_then_of_what_follows() {
         let feed = Subscribers::<(), u32>::default();
-        let mut slow = feed.add((), u32::MAX);
+        let mut slow = feed.add((), u32::MAX, QUEUE);
         for number in 0..QUEUE as u32 + 10 {
             feed.send(|()| true, || number);
         }

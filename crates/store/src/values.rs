@@ -1,6 +1,10 @@
 //! Values: the seam over the table.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use drawloom_contract::{
@@ -25,8 +29,8 @@ use crate::{
     },
 };
 
-/// Values that a watch reads at once.
-const PAGE: usize = 256;
+/// Names of values that a watch reads at once.
+const PAGE: usize = 64;
 
 #[async_trait]
 impl KeyValue for Store {
@@ -57,8 +61,8 @@ impl KeyValue for Store {
         match from {
             WatchFrom::Now => changes,
             WatchFrom::Start => {
-                let catching_up = CatchUp { readers: self.readers.clone(), range: range.clone(), changes };
-                stream::once(catching_up.read()).flatten().boxed()
+                let catching_up = CatchUp::new(self.readers.clone(), range.clone(), changes);
+                stream::unfold(catching_up, async |mut watch| Some((watch.next().await?, watch))).boxed()
             }
         }
     }
@@ -102,53 +106,76 @@ fn search_all(
     hits
 }
 
-/// A watch that tells first what is there.
+/// A watch that tells first what is there, page by page as the watcher takes it.
 struct CatchUp {
     readers: Arc<Readers>,
     range: Range,
     changes: BoxStream<'static, Seen>,
+    /// The newest revision before anything was read.
+    known: Option<u64>,
+    after: Option<ValueKey>,
+    page: VecDeque<Seen>,
+    is_last: bool,
+    /// What was told of values that are newer than `known`, by a hash of their keys: changes that came while it was read and are not
+    /// newer than that are left out.
+    told: HashMap<u64, u64>,
+    hasher: RandomState,
 }
 
 impl CatchUp {
-    async fn read(self) -> BoxStream<'static, Seen> {
-        let (found, known) = match values_of(&self.readers, &self.range).await {
-            Ok(found) => found,
-            // The watcher is told to read by itself, and meets the error there.
-            Err(_) => return stream::once(async { Seen::Gap }).chain(self.changes).boxed(),
-        };
-        // Changes that came while it was read and are older than what was read.
-        let listed: HashMap<ValueKey, u64> = found
-            .iter()
-            .filter(|(_, kept)| kept.revision > known)
-            .map(|(key, kept)| (key.clone(), kept.revision))
-            .collect();
-        let is_news = move |seen: &Seen| match seen {
-            Seen::Is { key, revision, .. } => {
-                *revision > known && listed.get(key).is_none_or(|listed| revision > listed)
-            }
-            Seen::CaughtUp | Seen::Gap => true,
-        };
-        let found = found.into_iter().map(|(key, kept)| Seen::Is { key, revision: kept.revision, kept: Some(kept) });
-        stream::iter(found.chain([Seen::CaughtUp]))
-            .chain(self.changes.filter(move |seen| std::future::ready(is_news(seen))))
-            .boxed()
+    fn new(readers: Arc<Readers>, range: Range, changes: BoxStream<'static, Seen>) -> Self {
+        let (known, after, page, told) = (None, None, VecDeque::new(), HashMap::new());
+        Self { readers, range, changes, known, after, page, is_last: false, told, hasher: RandomState::new() }
     }
-}
 
-/// All values of a range, and the newest revision before they were read.
-async fn values_of(readers: &Readers, range: &Range) -> Result<(Vec<(ValueKey, Kept)>, u64), StoreError> {
-    let known = readers.read(values::revision).await?;
-    let mut found: Vec<(ValueKey, Kept)> = Vec::new();
-    loop {
-        let (range, after) = (range.clone(), found.last().map(|(key, _)| key.clone()));
-        // With those whose time is over: the watcher compares times with its own clock.
-        let always = Timestamp::from_millis(i64::MIN);
-        let page =
-            readers.read(move |connection| values::list(connection, &range, after.as_ref(), PAGE, always)).await?;
-        let is_last = page.len() < PAGE;
-        found.extend(page);
-        if is_last {
-            return Ok((found, known));
+    async fn next(&mut self) -> Option<Seen> {
+        loop {
+            if let Some(seen) = self.page.pop_front() {
+                return Some(seen);
+            }
+            if !self.is_last {
+                if self.read().await.is_err() {
+                    // The watcher is told to read by itself, and meets the error there.
+                    self.is_last = true;
+                    return Some(Seen::Gap);
+                }
+                continue;
+            }
+            let seen = self.changes.next().await?;
+            let known = self.known.unwrap_or_default();
+            match &seen {
+                Seen::Is { key, revision, .. } => {
+                    let told = self.told.get(&self.hasher.hash_one(key)).copied().unwrap_or(known);
+                    if *revision > known.max(told) {
+                        return Some(seen);
+                    }
+                }
+                Seen::CaughtUp | Seen::Gap => return Some(seen),
+            }
         }
+    }
+
+    async fn read(&mut self) -> Result<(), StoreError> {
+        let known = match self.known {
+            Some(known) => known,
+            None => self.readers.read(values::revision).await?,
+        };
+        self.known = Some(known);
+        let (range, after) = (self.range.clone(), self.after.take());
+        // With those whose time is over: the watcher compares times with its own clock.
+        let read = move |connection: &Connection| values::list_present(connection, &range, after.as_ref(), PAGE);
+        let found = self.readers.read(read).await?;
+        self.is_last = found.len() < PAGE;
+        self.after = found.last().map(|(key, _)| key.clone());
+        for (key, (revision, present)) in found {
+            if revision > known {
+                self.told.insert(self.hasher.hash_one(&key), revision);
+            }
+            self.page.push_back(Seen::Is { key, revision, present: Some(present) });
+        }
+        if self.is_last {
+            self.page.push_back(Seen::CaughtUp);
+        }
+        Ok(())
     }
 }

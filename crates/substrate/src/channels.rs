@@ -19,6 +19,7 @@ mod publish;
 mod read;
 mod removing;
 pub mod rules;
+mod stored;
 mod sweep;
 mod table;
 mod tool;

@@ -29,7 +29,7 @@ use drawloom_contract::{
     tool::ToolContext,
     values::{ChangeError, Expect, KeyValue, NewValue, Quota, Seen, ValueChange, ValueKey, WatchFrom},
 };
-use futures::{StreamExt as _, future, stream::BoxStream};
+use futures::{StreamExt as _, stream::BoxStream};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -50,6 +50,9 @@ pub const MOST_KEY_BYTES: usize = 512;
 
 /// Maximum entries of one list.
 pub const MOST_LISTED: u32 = 1_000;
+
+/// Entries that a list reads at once.
+const LIST_PART: u32 = 32;
 
 /// Maximum entries of one import.
 pub const MOST_IMPORTED: usize = 500;
@@ -162,7 +165,7 @@ impl Memory {
 
     pub async fn get(&self, place: &Place, key: &str) -> Result<Option<Entry>, MemoryError> {
         self.check_key(key)?;
-        self.find(&place.key(key), self.parts.clock.wall()).await
+        self.find(&place.key(key), self.parts.clock.steady()).await
     }
 
     /// Makes a change, once. The answer has the revision of the key afterwards.
@@ -172,7 +175,7 @@ impl Memory {
         let key = place.key(key);
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
-            let now = self.parts.clock.wall();
+            let now = self.parts.clock.steady();
             let recent = self.recent.find(&key, now);
             let is_recent = recent.is_some();
             let current = match recent {
@@ -214,6 +217,11 @@ impl Memory {
         if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(MemoryError::Twice(twice[0].to_owned()));
         }
+        let by_steady_time = |mut entry: NewEntry| {
+            entry.expires_at = entry.expires_at.map(|time| self.parts.clock.meant(time));
+            entry
+        };
+        let entries: Vec<NewEntry> = entries.into_iter().map(by_steady_time).collect();
         for entry in &entries {
             self.check_key(&entry.key)?;
             let (bytes, most) = (entry.value.to_string().len() as u64, self.parts.config.max_value_bytes);
@@ -230,7 +238,7 @@ impl Memory {
             alone.push(self.locks[lock].lock().await);
         }
         for _ in 0..TRIES {
-            let now = self.parts.clock.wall();
+            let now = self.parts.clock.steady();
             let (mut changes, mut expired) = (Vec::with_capacity(entries.len()), 0);
             for entry in &entries {
                 if entry.expires_at.is_some_and(|time| time <= now) {
@@ -272,21 +280,30 @@ impl Memory {
 
     /// Entries in order of their keys.
     pub async fn list(&self, place: &Place, asked: &ListAsked) -> Result<Listed, MemoryError> {
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         let (limit, after) = (asked.limit.clamp(1, MOST_LISTED), asked.after.as_deref().map(|key| place.key(key)));
         let range = place.range(&asked.prefix);
-        let found = self.parts.values.list_values(&range, after.as_ref(), limit + 1, now).await?;
-        let mut more = found.len() > limit as usize;
-        let mut listed = Listed::default();
-        let mut bytes = 0;
-        for (key, kept) in found.into_iter().take(limit as usize) {
-            let entry = Entry::read(key.key, kept)?;
-            bytes += (entry.key.len() + entry.value.to_string().len()) as u64;
-            if asked.bytes.is_some_and(|most| bytes > most) && !listed.entries.is_empty() {
-                more = true;
-                break;
+        let (mut listed, mut bytes, mut more, mut after) = (Listed::default(), 0, true, after);
+        // Some at a time: what is not returned is not read.
+        'pages: while more {
+            let left = limit as usize - listed.entries.len();
+            let part = u32::try_from(left + 1).unwrap_or(u32::MAX).min(LIST_PART);
+            let found = self.parts.values.list_values(&range, after.as_ref(), part, now).await?;
+            more = found.len() == part as usize;
+            for (key, kept) in found {
+                if listed.entries.len() == limit as usize {
+                    more = true;
+                    break 'pages;
+                }
+                after = Some(key.clone());
+                let entry = Entry::read(key.key, kept)?;
+                bytes += (entry.key.len() + entry.value.to_string().len()) as u64;
+                if asked.bytes.is_some_and(|most| bytes > most) && !listed.entries.is_empty() {
+                    more = true;
+                    break 'pages;
+                }
+                listed.entries.push(entry);
             }
-            listed.entries.push(entry);
         }
         listed.next = listed.entries.last().filter(|_| more).map(|entry| entry.key.clone());
         Ok(listed)
@@ -294,24 +311,31 @@ impl Memory {
 
     /// The best hits for a query in the memory of these places, all of one tenant.
     pub async fn search(&self, places: &[Place], asked: &Asked) -> Result<Hits, MemoryError> {
-        search::search(&*self.parts.search, places, asked, self.parts.clock.wall()).await
+        search::search(&*self.parts.search, places, asked, self.parts.clock.steady()).await
     }
 
     /// Changes from the moment of this call on, with every entry that is there first when it begins at the start.
     pub fn watch(&self, place: &Place, prefix: &str, from: WatchFrom) -> BoxStream<'static, Told> {
-        let clock = self.parts.clock.clone();
+        let (clock, values) = (self.parts.clock.clone(), self.parts.values.clone());
         let told = self.parts.values.watch(&place.range(prefix), from).filter_map(move |seen| {
-            let is_over = |time: Option<Timestamp>| time.is_some_and(|time| time <= clock.wall());
-            future::ready(match seen {
-                Seen::Is { kept: Some(kept), .. } if is_over(kept.expires_at) => None,
-                // An entry of an unknown form can only be read again.
-                Seen::Is { key, kept: Some(kept), .. } => {
-                    Some(Entry::read(key.key, kept).map_or(Told::Gap, Told::Written))
+            let (now, values) = (clock.steady(), values.clone());
+            async move {
+                match seen {
+                    // Read when the watcher takes it: one that is slow holds names, not values.
+                    Seen::Is { key, revision, present: Some(_) } => match values.find_value(&key, now).await {
+                        // An entry of an unknown form can only be read again.
+                        Ok(Some(kept)) if kept.revision == revision => {
+                            Some(Entry::read(key.key, kept).map_or(Told::Gap, Told::Written))
+                        }
+                        // Its time is over, or a later change follows.
+                        Ok(_) => None,
+                        Err(_) => Some(Told::Gap),
+                    },
+                    Seen::Is { key, revision, present: None } => Some(Told::Removed { key: key.key, revision }),
+                    Seen::CaughtUp => Some(Told::CaughtUp),
+                    Seen::Gap => Some(Told::Gap),
                 }
-                Seen::Is { key, revision, kept: None } => Some(Told::Removed { key: key.key, revision }),
-                Seen::CaughtUp => Some(Told::CaughtUp),
-                Seen::Gap => Some(Told::Gap),
-            })
+            }
         });
         told.boxed()
     }

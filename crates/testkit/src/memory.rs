@@ -15,7 +15,8 @@ use drawloom_contract::{
     redact::Redacted,
     time::Timestamp,
     values::{
-        ChangeError, Expect, Kept, KeyValue, MOST_VALUE_BYTES, Range, Seen, Space, ValueChange, ValueKey, WatchFrom,
+        ChangeError, Expect, Kept, KeyValue, MOST_VALUE_BYTES, Present, Range, Seen, Space, ValueChange, ValueKey,
+        WatchFrom,
     },
 };
 use futures::{
@@ -206,13 +207,8 @@ impl State {
 
     fn tell(&mut self, values: &[ValueChange], logs: &[LogChange], effected: &Effected) {
         for (change, revision) in values.iter().zip(&effected.revisions).filter(|(_, revision)| **revision > 0) {
-            let kept = change.to.as_ref().map(|new| Kept {
-                value: Value::clone(&new.value),
-                revision: *revision,
-                at: change.at,
-                expires_at: new.expires_at,
-            });
-            let seen = Seen::Is { key: change.key.clone(), revision: *revision, kept };
+            let present = change.to.as_ref().map(|new| Present { expires_at: new.expires_at });
+            let seen = Seen::Is { key: change.key.clone(), revision: *revision, present };
             self.watchers
                 .retain(|(range, told)| !range.contains(&change.key) || told.unbounded_send(seen.clone()).is_ok());
         }
@@ -263,7 +259,7 @@ impl KeyValue for Memory {
             first.extend(found.map(|(key, kept)| Seen::Is {
                 key: key.clone(),
                 revision: kept.revision,
-                kept: Some(kept.clone()),
+                present: Some(Present { expires_at: kept.expires_at }),
             }));
             first.push(Seen::CaughtUp);
         }

@@ -96,12 +96,30 @@ pub struct Mark {
     pub at_ms: u64,
 }
 
+/// A smaller difference between two clocks is none: they are also set by small steps.
+const SLACK_MS: i64 = 5_000;
+
 /// The clock, which tells three times. Each has its own type, so that none can be used for another: a wait can only be made
 /// for a time that does not jump.
 #[async_trait]
 pub trait Clock: Send + Sync {
     /// The wall clock: for people and for what must survive the process. It jumps when the machine's clock is set.
     fn wall(&self) -> Timestamp;
+
+    /// The time of what is kept for a while: expiry, time to live, delivery. It goes on evenly whatever becomes of the wall clock, also
+    /// over restarts, and never goes back. The default is a machine whose clock is never set.
+    fn steady(&self) -> Timestamp {
+        self.wall()
+    }
+
+    /// What a time that somebody said by today's wall clock is as a steady time.
+    fn meant(&self, time: Timestamp) -> Timestamp {
+        let apart = self.steady().0.saturating_sub(self.wall().0);
+        match apart.abs() < SLACK_MS {
+            true => time,
+            false => Timestamp(time.0.saturating_add(apart / 1_000 * 1_000)),
+        }
+    }
 
     /// The time of deadlines and waits.
     fn now(&self) -> Instant;

@@ -208,7 +208,7 @@ async fn rest_of(
         if let Some(found) = table.find_task(&shared.app, &view, &note.handle, note.terms.clone()).await {
             let mut pending = found?;
             let patience = clients::patience(note.client.as_deref(), note.token.is_some(), None);
-            let ago = shared.app.clock.wall().since(note.began);
+            let ago = shared.app.clock.steady().since(note.began);
             let mut waiting = Waiting::taken_up(ago, shared.app.clock.now(), patience, note.token.clone());
             let answered = tokio::select! {
                 biased;

@@ -78,7 +78,7 @@ impl Notes {
     }
 
     async fn put(&self, name: &str, note: &Note, kept: Duration) {
-        let at = self.app.clock.wall();
+        let at = self.app.clock.steady();
         let value = serde_json::to_value(note).expect("notes have only text keys");
         let value = self.app.redactor.clean(value);
         let change = ValueChange::put(key(name), value, at, Some(at.after(kept)));
@@ -89,7 +89,7 @@ impl Notes {
 
     /// The note of a call, if there is one.
     pub(super) async fn find(&self, name: &str) -> Result<Option<Note>, Failure> {
-        let found = self.app.values.find_value(&key(name), self.app.clock.wall()).await;
+        let found = self.app.values.find_value(&key(name), self.app.clock.steady()).await;
         let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
         // A note of another version says nothing.
         Ok(value.and_then(|kept| serde_json::from_value(kept.value).ok()))

@@ -59,7 +59,7 @@ impl Sessions {
     }
 
     async fn put(&self, id: &str, mut kept: Kept) -> Result<(), Failure> {
-        let at = self.app.clock.wall();
+        let at = self.app.clock.steady();
         kept.at = Some(at);
         let value = serde_json::to_value(&kept).expect("sessions have only text keys");
         let value = self.app.redactor.clean(value);
@@ -69,7 +69,7 @@ impl Sessions {
 
     /// Keeps what a session asked for once and for all. It holds in this process also when it cannot be kept.
     pub(super) async fn keep_wishes(&self, id: &str, wishes: &Wishes) {
-        let at = self.app.clock.wall();
+        let at = self.app.clock.steady();
         let key = key_of_wishes(id);
         let change = match *wishes == Wishes::default() {
             true => ValueChange::remove(key, at),
@@ -86,7 +86,7 @@ impl Sessions {
 
     /// What a session asked for once and for all, if anything.
     pub(super) async fn wishes(&self, id: &str) -> Result<Option<Wishes>, Failure> {
-        let found = self.app.values.find_value(&key_of_wishes(id), self.app.clock.wall()).await;
+        let found = self.app.values.find_value(&key_of_wishes(id), self.app.clock.steady()).await;
         let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
         Ok(value.and_then(|kept| serde_json::from_value(kept.value).ok()))
     }
@@ -104,7 +104,7 @@ impl Sessions {
     }
 
     async fn remove(&self, key: ValueKey) -> Result<(), Failure> {
-        self.change(ValueChange::remove(key, self.app.clock.wall())).await
+        self.change(ValueChange::remove(key, self.app.clock.steady())).await
     }
 
     async fn change(&self, change: ValueChange) -> Result<(), Failure> {
@@ -125,7 +125,7 @@ impl Sessions {
     }
 
     async fn find(&self, id: &str) -> Result<Option<Kept>, Failure> {
-        let found = self.app.values.find_value(&key(id), self.app.clock.wall()).await;
+        let found = self.app.values.find_value(&key(id), self.app.clock.steady()).await;
         let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
         Ok(value.and_then(|kept| serde_json::from_value(kept.value).ok()))
     }
@@ -144,7 +144,7 @@ impl SessionStore for Sessions {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
         let Some(kept) = self.find(id).await? else { return Ok(None) };
         let initialize = kept.initialize.clone();
-        let now = self.app.clock.wall();
+        let now = self.app.clock.steady();
         if kept.at.is_none_or(|at| now.since(at) > RENEWED) {
             self.put(id, kept).await?;
             if let Some(wishes) = self.wishes(id).await? {
@@ -160,7 +160,7 @@ impl SessionStore for Sessions {
     }
 
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
-        let removal = ValueChange::remove(key(id), self.app.clock.wall());
+        let removal = ValueChange::remove(key(id), self.app.clock.steady());
         self.app.values.change(vec![removal], None).await?;
         Ok(())
     }

@@ -21,6 +21,7 @@ use crate::{
     dispatch::{Dispatch, Served, unasked_events},
     operation::Answer,
     rest::{Asked, Refusal, asked, input, reply},
+    room::STREAM_BYTES,
 };
 
 /// The routes that differ only in their method.
@@ -120,15 +121,17 @@ async fn answer(
     let input = input::assemble(card, served.validator(), &parts, path, body)?;
     let wants_stream = card.streams && !asks_for_json(&parts.headers);
     let interest = if wants_stream { Interest::Events } else { Interest::Outcome };
+    // Before anything is started.
+    let reserved = wants_stream.then(|| app.room.reserve(&caller, STREAM_BYTES)).transpose()?;
     let request = Dispatch { app, caller: &caller, request_id: &asked.id, input, interest, result_bytes: None };
     match served.dispatch(request).await? {
         Answer::Value(value) => Ok(match card.download.filter(|_| !asks_for_json(&parts.headers)) {
             Some(download) => reply::file(download(&value)),
             None => reply::json(StatusCode::OK, &value),
         }),
-        Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
+        Answer::Handle(handle) if wants_stream => reply::stream(app, handle, reserved).await,
         Answer::Handle(handle) => Ok(reply::waiting(app, handle).await),
-        Answer::Events(events) if wants_stream => Ok(reply::events(app, events)),
+        Answer::Events(events) if wants_stream => Ok(reply::events(app, events, reserved)),
         Answer::Events(_) => Err(unasked_events().into()),
     }
 }

@@ -9,7 +9,11 @@ use axum::{
 };
 use drawloom_contract::{ids::BatchId, view::RunView};
 use drawloom_wire::events::Event;
-use futures::stream::{self, BoxStream};
+use bytes::Bytes;
+use futures::{
+    Stream,
+    stream::{self, BoxStream},
+};
 use serde::Serialize;
 
 use crate::{
@@ -20,6 +24,7 @@ use crate::{
         Refusal,
         stream::{EventBody, endless},
     },
+    room::Reserved,
 };
 
 const RUN_ID: HeaderName = HeaderName::from_static("drawloom-run-id");
@@ -80,7 +85,11 @@ async fn soon_or_later<T: Serialize>(app: &App, result: impl Future<Output = T> 
 }
 
 /// A handle's events. Batches, and callers who do not wait, get JSON.
-pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, Refusal> {
+pub(super) async fn stream(
+    app: &Arc<App>,
+    handle: Handle,
+    reserved: Option<Reserved>,
+) -> Result<Response, Refusal> {
     let names = Names::of(&handle);
     let followed = match handle.into_followed() {
         Ok(followed) => followed,
@@ -97,16 +106,28 @@ pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, R
         return Ok(names.put(response));
     }
     let body = EventBody::open(app, followed).await?;
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Ok(names.put(response))
+    Ok(names.put(event_stream(body, reserved)))
 }
 
 /// Events until the caller leaves or the server stops.
-pub(super) fn events(app: &Arc<App>, events: BoxStream<'static, Event>) -> Response {
-    let mut response = Response::new(Body::from_stream(endless(app.clone(), events)));
+pub(super) fn events(
+    app: &Arc<App>,
+    events: BoxStream<'static, Event>,
+    reserved: Option<Reserved>,
+) -> Response {
+    event_stream(endless(app.clone(), events), reserved)
+}
+
+/// A stream that keeps its room until it ends.
+fn event_stream(
+    frames: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+    reserved: Option<Reserved>,
+) -> Response {
+    let body = match reserved {
+        Some(reserved) => Body::from_stream(reserved.hold(frames)),
+        None => Body::from_stream(frames),
+    };
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -5,7 +5,7 @@ mod tally;
 use drawloom_contract::{
     ids::Tenant,
     time::Timestamp,
-    values::{ChangeError, Expect, Kept, NewValue, Quota, Range, Space, ValueChange, ValueKey, Within},
+    values::{ChangeError, Expect, Kept, NewValue, Present, Quota, Range, Space, ValueChange, ValueKey, Within},
 };
 
 pub(crate) use self::tally::Tally;
@@ -302,8 +302,34 @@ pub(crate) fn list(
     limit: usize,
     now: Timestamp,
 ) -> Result<Vec<(ValueKey, Kept)>> {
-    const FROM: &str = "SELECT tenant, owner, key, value, revision, at, expires_at FROM key_values \
+    const FROM: &str = "SELECT tenant, owner, key, expires_at, value, revision, at, expires_at FROM key_values \
         WHERE space = $1 AND (tenant, owner, key) >= ($2, $3, $4) ORDER BY tenant, owner, key";
+    let is_live = |expires_at: Option<Timestamp>| expires_at.is_none_or(|time| time > now);
+    scan(connection, FROM, range, after, limit, is_live, |row| read_kept(row, 4))
+}
+
+/// The same without the values, and with those whose time is over: their revisions and ends.
+pub(crate) fn list_present(
+    connection: &Connection,
+    range: &Range,
+    after: Option<&ValueKey>,
+    limit: usize,
+) -> Result<Vec<(ValueKey, (u64, Present))>> {
+    const FROM: &str = "SELECT tenant, owner, key, expires_at, revision FROM key_values \
+        WHERE space = $1 AND (tenant, owner, key) >= ($2, $3, $4) ORDER BY tenant, owner, key";
+    scan(connection, FROM, range, after, limit, |_| true, |row| Ok((row.get(4)?, Present { expires_at: row.get(3)? })))
+}
+
+/// Rows of a range after a key: tenant, owner, key, the end of its time, and what `read` takes of the rest.
+fn scan<T>(
+    connection: &Connection,
+    query: &str,
+    range: &Range,
+    after: Option<&ValueKey>,
+    limit: usize,
+    is_live: impl Fn(Option<Timestamp>) -> bool,
+    read: impl Fn(Row<'_>) -> Result<T>,
+) -> Result<Vec<(ValueKey, T)>> {
     let first: (&str, &str, &str) = match &range.within {
         Within::Space => ("", "", ""),
         Within::Tenant(tenant) => (tenant.as_str(), "", ""),
@@ -312,7 +338,7 @@ pub(crate) fn list(
     let after = after.map(|key| (key.tenant.as_str(), key.owner.as_str(), key.key.as_str()));
     let from = after.filter(|after| *after >= first).unwrap_or(first);
     let mut left = limit;
-    let rows = connection.prepare(FROM)?.while_some(values![range.space.as_str(), from.0, from.1, from.2], |row| {
+    let rows = connection.prepare(query)?.while_some(values![range.space.as_str(), from.0, from.1, from.2], |row| {
         let key = ValueKey {
             tenant: row.get::<Tenant>(0)?,
             space: range.space.clone(),
@@ -323,13 +349,12 @@ pub(crate) fn list(
         if left == 0 || !range.contains(&key) {
             return Ok(None);
         }
-        let expires_at: Option<Timestamp> = row.get(6)?;
         let is_after = after != Some((key.tenant.as_str(), key.owner.as_str(), key.key.as_str()));
-        if !is_after || expires_at.is_some_and(|time| time <= now) {
+        if !is_after || !is_live(row.get(3)?) {
             return Ok(Some(None));
         }
         left -= 1;
-        Ok(Some(Some((key, read_kept(row, 3)?))))
+        Ok(Some(Some((key, read(row)?))))
     })?;
     Ok(rows.into_iter().flatten().collect())
 }

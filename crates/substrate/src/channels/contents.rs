@@ -56,7 +56,7 @@ pub struct Counted {
 impl Channels {
     /// Removes the messages of a channel, delivered or deferred: of one owner, or of all.
     pub async fn purge(&self, channel: &Channel, place: Option<&Place>, by: &By<'_>) -> Result<Value, ChannelError> {
-        let (tenant, now) = (by.tenant(), self.parts.clock.wall());
+        let (tenant, now) = (by.tenant(), self.parts.clock.steady());
         let mut purged = 0;
         let mut deferred = 0;
         for name in self.names_of(tenant, &channel.name, place).await? {
@@ -109,7 +109,7 @@ impl Channels {
             }
         }
         // Owners who have only deferred messages, cursors or groups have no log yet.
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         for space in [DEFERRED, CHANNELS] {
             let range = Range { space, within: Within::Tenant(tenant.clone()) };
             let start = |owner: String| ValueKey {
@@ -147,7 +147,7 @@ impl Channels {
                 _ => break,
             }
         }
-        let (prefix, now) = (prefix_of(name), self.parts.clock.wall());
+        let (prefix, now) = (prefix_of(name), self.parts.clock.steady());
         let range = Range { space: DEFERRED, within: Within::Tenant(tenant.clone()) };
         let mut after = ValueKey { tenant: tenant.clone(), space: DEFERRED, owner: prefix.clone(), key: String::new() };
         loop {

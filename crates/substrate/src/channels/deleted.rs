@@ -70,7 +70,7 @@ impl Channels {
 
     pub(crate) async fn find_deletion(&self, tenant: &Tenant, name: &str) -> Result<Option<Deletion>, ChannelError> {
         let key = key_of(tenant, name);
-        let kept = self.parts.values.find_value(&key, self.parts.clock.wall()).await?;
+        let kept = self.parts.values.find_value(&key, self.parts.clock.steady()).await?;
         Ok(kept.map(|kept| Deletion::read(key, &kept)))
     }
 
@@ -79,7 +79,7 @@ impl Channels {
         let range = Range { space: DELETED, within: Within::Space };
         let (mut found, mut after) = (Vec::new(), None::<ValueKey>);
         loop {
-            let page = self.parts.values.list_values(&range, after.as_ref(), PAGE, self.parts.clock.wall()).await?;
+            let page = self.parts.values.list_values(&range, after.as_ref(), PAGE, self.parts.clock.steady()).await?;
             let Some((last, _)) = page.last() else { return Ok(found) };
             after = Some(last.clone());
             found.extend(page.into_iter().map(|(key, kept)| Deletion::read(key, &kept)));
@@ -88,7 +88,7 @@ impl Channels {
 
     /// Removes the messages of a deleted channel.
     pub(crate) async fn finish_deletion(&self, deletion: &Deletion) -> Result<(), ChannelError> {
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         self.remove_contents(&deletion.tenant, &deletion.name, now).await?;
         let value = self.parts.redactor.clean(json!({ "dead_letters": deletion.dead_letters }));
         let expires_at = Some(now.after(REMEMBERED));
@@ -97,7 +97,7 @@ impl Channels {
 
     /// Forgets a deletion: the name is used again.
     pub(crate) async fn forget_deletion(&self, deletion: &Deletion) -> Result<(), ChannelError> {
-        self.change_deletion(deletion, None, self.parts.clock.wall()).await
+        self.change_deletion(deletion, None, self.parts.clock.steady()).await
     }
 
     async fn change_deletion(

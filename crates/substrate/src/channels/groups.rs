@@ -45,7 +45,7 @@ impl Channels {
         // Messages that left the group in a change without an answer.
         let mut left_before = 0;
         for _ in 0..TRIES {
-            let (now, wall) = (self.parts.clock.now(), self.parts.clock.wall());
+            let (now, wall) = (self.parts.clock.now(), self.parts.clock.steady());
             let (record, revision) = self.group(&key, wall).await?;
             let (again, dead) = {
                 let mut leases = self.leases();
@@ -93,7 +93,7 @@ impl Channels {
             let new: Vec<u64> = delivered[again.len()..].iter().map(|(message, _)| message.sequence).collect();
             if delivered.is_empty() && gone.is_empty() {
                 if let Some(first) = self.first_answer(key.clone(), by, 0, wall).await? {
-                    return Ok(Taken::Messages(first));
+                    return Ok(Taken::Messages(self.read_again(place, first).await?));
                 }
                 // Expired messages behind a live one stay in the log: without a move every take looks through them again.
                 if record.floor >= first_kept && reached.saturating_sub(record.floor) >= TRIM {
@@ -135,18 +135,24 @@ impl Channels {
                 answer["warnings"] = json!([dropped_warning(dropped)]);
             }
             // Messages that only leave the group are no answer: they are put away, and the rest is looked at again.
-            let once = if delivered.is_empty() { None } else { self.once(&answer, by, 0, wall) };
             let change = self.group_change(&key, &next, revision, wall);
-            match self.change_values(change, answer, once).await {
-                Ok(_) if delivered.is_empty() => left_before += lost,
-                Ok(Applied { answer, repeated, .. }) => {
+            if delivered.is_empty() {
+                match self.parts.values.change(vec![change], None).await {
+                    Ok(_) => left_before += lost,
+                    Err(ChangeError::Stale { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                continue;
+            }
+            match self.take_once(place, change, answer, by, wall).await {
+                Ok((answer, repeated)) => {
                     if !repeated {
                         self.begin_leases(&key, &flights);
                     }
                     return Ok(Taken::Messages(answer));
                 }
-                Err(ChangeError::Stale { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(ChannelError::Change(ChangeError::Stale { .. })) => {}
+                Err(error) => return Err(error),
             }
         }
         Err(ChannelError::Busy(channel.name.clone()))
@@ -177,7 +183,7 @@ impl Channels {
         let key = place.group(group);
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
-            let wall = self.parts.clock.wall();
+            let wall = self.parts.clock.steady();
             let (record, revision) = self.group(&key, wall).await?;
             let (next, settled) = record.settle(&leases, settle);
             let names = |leases: &[Lease]| leases.iter().map(Lease::to_string).collect::<Vec<_>>();
@@ -249,7 +255,7 @@ impl Channels {
         let Some(max_attempts) = channel.dead_letter().map(|_| channel.config.max_attempts) else { return Ok(()) };
         let _alone = self.lock(key).await;
         for _ in 0..TRIES {
-            let (now, wall) = (self.parts.clock.now(), self.parts.clock.wall());
+            let (now, wall) = (self.parts.clock.now(), self.parts.clock.steady());
             let (record, revision) = self.group(key, wall).await?;
             let (_, dead) = {
                 let mut leases = self.leases();
@@ -274,7 +280,7 @@ impl Channels {
     /// Notes the leases of a group, so that they are counted from now on.
     pub(super) async fn know_group(&self, key: &ValueKey) -> Result<(), ChannelError> {
         let _alone = self.lock(key).await;
-        let (record, _) = self.group(key, self.parts.clock.wall()).await?;
+        let (record, _) = self.group(key, self.parts.clock.steady()).await?;
         seen_of(&mut self.leases(), key, &record, self.parts.clock.now());
         Ok(())
     }

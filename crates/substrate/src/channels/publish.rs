@@ -42,9 +42,10 @@ impl Channels {
         by: &By<'_>,
         index: u32,
     ) -> Result<Value, ChannelError> {
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         check_size(&publish.value)?;
-        let due = rules::due(publish.deliver_at, publish.deliver_after_ms, now)?;
+        let deliver_at = publish.deliver_at.map(|time| self.parts.clock.meant(time));
+        let due = rules::due(deliver_at, publish.deliver_after_ms, now)?;
         let expires_at = rules::expiry(publish.ttl, channel.config.default_ttl, MOST_TTL, due.unwrap_or(now))?;
         let is_deferral = publish.deliver_at.is_some() || publish.deliver_after_ms.is_some();
         // Its time may have come since it was first asked for: then it was deferred under the same key, and is not published here.
@@ -71,7 +72,8 @@ impl Channels {
         by: &By<'_>,
     ) -> Result<Value, ChannelError> {
         check_size(&publish.value)?;
-        rules::due(publish.deliver_at, publish.deliver_after_ms, self.parts.clock.wall())?;
+        let deliver_at = publish.deliver_at.map(|time| self.parts.clock.meant(time));
+        rules::due(deliver_at, publish.deliver_after_ms, self.parts.clock.steady())?;
         let (mut results, mut failed) = (Vec::with_capacity(to.len()), 0);
         for (index, (channel, place)) in to.iter().enumerate() {
             match self.publish(channel, place, publish, by, index as u32).await {
@@ -142,7 +144,7 @@ impl Channels {
         by: &By<'_>,
         index: u32,
     ) -> Result<Value, ChannelError> {
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         let waiting = json!({ "channel": channel.name, "id": id, "body": envelope.stored() });
         let value = self.parts.redactor.clean(waiting);
         let mut answer = json!({

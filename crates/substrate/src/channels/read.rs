@@ -19,6 +19,9 @@ use super::{
 /// Messages that one look at the log reads.
 const CHUNK: u32 = 256;
 
+/// Bytes of a message, when it is guessed how many are read at once.
+const USUAL_MESSAGE: u64 = 4 * 1024;
+
 /// So many expired messages at the beginning of a log are removed by the reader that finds them.
 pub(super) const TRIM: u64 = 256;
 
@@ -149,14 +152,15 @@ impl Channels {
         let _alone = self.lock(&key).await;
         let mut looked = None;
         for _ in 0..TRIES {
-            let now = self.parts.clock.wall();
+            let now = self.parts.clock.steady();
             let (committed, revision) = self.cursor(&key, now).await?;
             let head = if ask.from.is_some() { self.parts.logs.head(&place.log()).await? } else { 0 };
             let after = match rules::start(committed, ask.from, head) {
                 Ok(after) => after,
                 // What was done before under the same key is still done.
                 Err(refusal) => {
-                    return self.first_answer(key, by, 0, now).await?.map(Taken::Messages).ok_or(refusal.into());
+                    let stored = self.first_answer(key, by, 0, now).await?.ok_or(ChannelError::from(refusal))?;
+                    return Ok(Taken::Messages(self.read_again(place, stored).await?));
                 }
             };
             let page = self.page(place, after, ask.max_messages, ask.bytes, now).await?;
@@ -178,16 +182,15 @@ impl Channels {
             let next = page.next(after);
             let answer = answer_of(channel, &page, begun(channel, &page, after, revision.is_none()), next);
             let change = self.move_cursor(channel, &key, next, revision, now);
-            let once = self.once(&answer, by, 0, now);
-            match self.change_values(change, answer, once).await {
-                Ok(Applied { answer, .. }) => return Ok(Taken::Messages(answer)),
-                Err(ChangeError::Stale { .. }) => {}
-                Err(error) => return Err(error.into()),
+            match self.take_once(place, change, answer, by, now).await {
+                Ok((taken, _)) => return Ok(Taken::Messages(taken)),
+                Err(ChannelError::Change(ChangeError::Stale { .. })) => {}
+                Err(error) => return Err(error),
             }
         }
         let Some((cursor, after)) = looked else { return Err(ChannelError::Busy(channel.name.clone())) };
-        if let Some(first) = self.first_answer(key, by, 0, self.parts.clock.wall()).await? {
-            return Ok(Taken::Messages(first));
+        if let Some(first) = self.first_answer(key, by, 0, self.parts.clock.steady()).await? {
+            return Ok(Taken::Messages(self.read_again(place, first).await?));
         }
         Ok(Taken::Nothing(Nothing { cursor, after, group: None, look_again: None, warnings: Vec::new() }))
     }
@@ -212,7 +215,7 @@ impl Channels {
         ask: &Subscribe,
         by: &By<'_>,
     ) -> Result<Looked, ChannelError> {
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         let key = self.cursor_key(channel, place, ask.consumer.as_deref(), by)?;
         let (after, is_new) = match ask.from {
             Some(from) => (from, false),
@@ -241,7 +244,7 @@ impl Channels {
         let key = self.cursor_key(channel, place, consumer, by)?;
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
-            let now = self.parts.clock.wall();
+            let now = self.parts.clock.steady();
             let (committed, revision) = self.cursor(&key, now).await?;
             let head = self.parts.logs.head(&place.log()).await?;
             let next = match rules::moved(committed, cursor, head) {
@@ -279,8 +282,10 @@ impl Channels {
     ) -> Result<Page, ChannelError> {
         let log = place.log();
         let limit = limit.clamp(1, MOST_PAGE);
+        // What is not returned should not be read either: messages can be long.
+        let first = limit.min(u32::try_from(bytes / USUAL_MESSAGE).unwrap_or(limit).max(1));
         let mut page = Page { reached: after, ..Page::default() };
-        let (mut at, mut size, mut chunk) = (after, 0u64, limit);
+        let (mut at, mut size, mut chunk) = (after, 0u64, first);
         let (mut expired, mut dead_until) = (0u64, None);
         'chunks: loop {
             let read = self.parts.logs.read_log(&log, at, chunk).await?;
@@ -311,7 +316,8 @@ impl Channels {
                 page.reached = page.reached.max(read.head);
                 break;
             }
-            chunk = CHUNK;
+            // Many that have expired are passed in few steps.
+            chunk = if expired > 0 { CHUNK } else { first };
         }
         // A log that begins with expired messages would be looked through by every reader until the sweeper comes.
         if let Some(up_to) = dead_until.filter(|_| expired >= TRIM) {

@@ -101,7 +101,7 @@ impl Channels {
                 _ => break,
             }
         }
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         let range = Range { space: DEFERRED, within: Within::Tenant(tenant.clone()) };
         let start = |owner: String| ValueKey { tenant: tenant.clone(), space: DEFERRED, owner, key: String::new() };
         let mut after = start(prefix.clone());

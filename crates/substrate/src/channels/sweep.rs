@@ -50,7 +50,7 @@ impl Channels {
     pub(super) async fn know_groups(&self) -> Result<(), ChannelError> {
         let (range, mut after) = (Range { space: CHANNELS, within: Within::Space }, None::<ValueKey>);
         loop {
-            let page = self.parts.values.list_values(&range, after.as_ref(), PAGE, self.parts.clock.wall()).await?;
+            let page = self.parts.values.list_values(&range, after.as_ref(), PAGE, self.parts.clock.steady()).await?;
             for (key, _) in page.iter().filter(|(key, _)| key.key.starts_with(GROUP)) {
                 self.know_group(key).await?;
             }
@@ -80,7 +80,7 @@ impl Channels {
     }
 
     async fn sweep_log(&self, log: &LogKey) -> Result<u64, ChannelError> {
-        let now = self.parts.clock.wall();
+        let now = self.parts.clock.steady();
         let (mut at, mut up_to) = (0, None);
         // Most logs need no sweep: their first message has not expired.
         let mut limit = 1;

@@ -7,6 +7,7 @@ mod kept;
 mod limits;
 mod table;
 mod tool;
+mod turns;
 mod versions;
 mod waiting;
 
@@ -58,6 +59,10 @@ impl SetClock {
 impl Clock for SetClock {
     fn wall(&self) -> Timestamp {
         Timestamp::from_millis(self.wall.load(Ordering::SeqCst))
+    }
+
+    fn steady(&self) -> Timestamp {
+        Timestamp::from_millis(self.now.load(Ordering::SeqCst) as i64)
     }
 
     fn now(&self) -> Instant {

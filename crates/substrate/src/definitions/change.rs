@@ -132,7 +132,10 @@ impl RuntimeDefinitions {
         // gets a new maker.
         let grant = self.grant(tenant);
         let (root, new_maker) = match kind {
-            DefinitionKind::Channel | DefinitionKind::Skill | DefinitionKind::Volume => (grant.clone(), None),
+            DefinitionKind::Channel | DefinitionKind::Skill | DefinitionKind::Volume => {
+                let maker = kept.under.as_deref().and_then(|agent| self.parts.layers.boot.catalog.get(agent));
+                (maker.map_or_else(|| grant.clone(), |agent| Ceiling::of(agent)), None)
+            }
             DefinitionKind::Agent => {
                 let stored = self.stored_authority(tenant, &name, version).await?;
                 match stored.and_then(|authority| self.with_power(tenant, authority)) {

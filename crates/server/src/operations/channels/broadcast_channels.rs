@@ -5,7 +5,7 @@ use drawloom_substrate::channels::check_names;
 use drawloom_wire::channels::{self, Broadcasted};
 
 use crate::{
-    channels::{answer, by, meant_in_all, publish},
+    channels::{answer, by, for_known_agent, meant_in_all, publish},
     memory::failure,
     operation::{Answer, Call, Card, Operation},
 };
@@ -24,6 +24,7 @@ impl Operation for BroadcastChannels {
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Broadcasted>, Failure> {
         check_names(&input.channels).map_err(failure)?;
         let meant = meant_in_all(call, &input.channels, &input)?;
+        meant.iter().try_for_each(|meant| for_known_agent(call, &meant.place))?;
         let mut warnings: Vec<String> = meant.iter().flat_map(|meant| meant.warnings.clone()).collect();
         warnings.dedup();
         // The user that the request names, where one of the channels has users.

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Maximum bytes of the messages that one look reads.
-const LOOK_BYTES: u64 = 1024 * 1024;
+const LOOK_BYTES: u64 = 64 * 1024;
 
 pub(crate) struct FollowChannel;
 
@@ -128,7 +128,7 @@ impl Follower {
                 self.has_ended = true;
                 continue;
             }
-            let now = self.clock.wall();
+            let now = self.clock.steady();
             let after = self.after.unwrap_or(0);
             let page = match self.channels.page(&self.place, after, MOST_PAGE, LOOK_BYTES, now).await {
                 Ok(page) => page,

@@ -4,7 +4,7 @@ use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::channels::{self, Published};
 
 use crate::{
-    channels::{Meant, answer, by, meant_by, publish},
+    channels::{Meant, answer, by, for_known_agent, meant_by, publish},
     memory::failure,
     operation::{Answer, Call, Card, Operation},
 };
@@ -23,6 +23,7 @@ impl Operation for PublishChannel {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Published>, Failure> {
         let Meant { channel, place, caller, warnings } = meant_by(call, &input.channel, &input)?;
+        for_known_agent(call, &place)?;
         let by = by(call, &caller, &input, &input.idempotency_key);
         let message = publish(input.value, input.ttl, input.deliver_at.as_ref(), input.deliver_after_ms)?;
         let published = call.app.channels.publish(&channel, &place, &message, &by, 0).await.map_err(failure)?;

@@ -19,7 +19,7 @@ impl Operation for DeleteMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryDeleted>, Failure> {
-        let Meant { place, warnings } = meant(call, &input, Access::Write).await?;
+        let Meant { place, warnings } = meant(call, &input, Access::Remove).await?;
         let by = by(call, &input, &input.idempotency_key);
         let ask = Ask { change: Change::Delete, if_revision: input.if_revision, ttl_seconds: None };
         answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?, warnings)

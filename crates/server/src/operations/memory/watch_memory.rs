@@ -1,6 +1,6 @@
 //! `watch_memory`: changes of memory, as they happen.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use drawloom_contract::{caller::Scope, failure::Failure, runs::Interest, values::WatchFrom};
 use drawloom_substrate::memory::{ListAsked, MOST_LISTED, Place, Told};
@@ -20,8 +20,12 @@ use crate::{
     operation::{Answer, Call, Card, Operation, Precedence},
 };
 
-/// Maximum changes of one answer in JSON.
+/// Maximum changes of one answer in JSON, and their bytes.
 const MOST_CHANGES: usize = 1_000;
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+/// Bytes of entries that are read at once.
+const PART_BYTES: u64 = 256 * 1024;
 
 pub(crate) struct WatchMemory;
 
@@ -84,17 +88,20 @@ async fn changes(call: &Call<'_>, place: &Place, input: &memory::WatchMemory) ->
     let after = input.after.unwrap_or(0);
     // Subscribed before anything is read, so that no change falls between the two.
     let mut live = memory.watch(place, &prefix, WatchFrom::Now);
-    let mut found: Vec<MemoryChange> = Vec::new();
-    let mut asked = ListAsked { prefix, after: None, limit: MOST_LISTED, bytes: None };
+    // The oldest changes alone, as many as an answer has: the rest is asked for after them.
+    let mut oldest = Oldest::default();
+    let mut asked = ListAsked { prefix, after: None, limit: MOST_LISTED, bytes: Some(PART_BYTES) };
     loop {
         let page = memory.list(place, &asked).await.map_err(failure)?;
         let new = page.entries.into_iter().filter(|entry| entry.revision > after);
-        found.extend(new.filter_map(|entry| change(Told::Written(entry))));
+        new.filter_map(|entry| change(Told::Written(entry))).for_each(|change| oldest.add(change));
         match page.next {
             Some(next) => asked.after = Some(next),
             None => break,
         }
     }
+    let Oldest { changes, mut left_out, .. } = oldest;
+    let mut found: Vec<MemoryChange> = changes.into_values().collect();
     let mut gap = after > 0;
     if found.is_empty()
         && let Some(wait) = input.wait_ms
@@ -112,10 +119,36 @@ async fn changes(call: &Call<'_>, place: &Place, input: &memory::WatchMemory) ->
     found.sort_by_key(|change| change.revision);
     let most =
         call.result_bytes.map_or(found.len(), |most| super::super::fitting(found.iter(), most)).min(MOST_CHANGES);
-    let truncated = found.len() > most;
+    left_out |= found.len() > most;
+    let truncated = left_out;
     found.truncate(most);
     let next = found.last().map_or(after, |change| change.revision);
     Ok(MemoryChanges { changes: found, next, gap, truncated, warnings: Vec::new() })
+}
+
+/// The changes with the lowest revisions, within the limits of an answer.
+#[derive(Default)]
+struct Oldest {
+    changes: BTreeMap<u64, MemoryChange>,
+    bytes: usize,
+    left_out: bool,
+}
+
+impl Oldest {
+    fn add(&mut self, change: MemoryChange) {
+        self.bytes += size(&change);
+        self.changes.insert(change.revision, change);
+        while self.changes.len() > MOST_CHANGES || (self.bytes > MOST_BYTES && self.changes.len() > 1) {
+            let Some((_, newest)) = self.changes.pop_last() else { return };
+            self.bytes -= size(&newest);
+            self.left_out = true;
+        }
+    }
+}
+
+fn size(change: &MemoryChange) -> usize {
+    let value = change.entry.as_ref().and_then(|entry| entry.value.as_ref());
+    change.key.len() + value.map_or(0, |value| value.to_string().len())
 }
 
 fn change(told: Told) -> Option<MemoryChange> {
