@@ -84,9 +84,8 @@ impl SteadyClock {
         self.is_first
     }
 
-    /// Stores what the next process goes on with. At a start it logs whether the wall clock was set since the last server began, if that
-    /// was in the same boot of the machine.
-    pub(crate) async fn keep(&self, values: &dyn KeyValue, redactor: &Redactor) {
+    /// Stores what the next process goes on with.
+    pub(crate) async fn keep(&self, values: &dyn KeyValue) {
         let (boot, elapsed) = (self.boot(), elapsed(&*self.machine));
         let today = Anchor {
             boot,
@@ -94,21 +93,22 @@ impl SteadyClock {
             steady_distance_ms: Some(self.distance_ms),
             reached_ms: Some(self.steady().as_millis()),
         };
-        let value = redactor.clean(serde_json::to_value(&today).expect("an anchor has only text keys"));
+        let value = Redactor::new([""; 0]).clean(serde_json::to_value(&today).expect("an anchor has only text keys"));
         if let Err(error) = values.change(vec![ValueChange::put(key(), value, self.wall(), None)], None).await {
             tracing::warn!(%error, "cannot save the state of the clock; the next start cannot tell whether it was set");
         }
     }
 
     /// The same now and then, for ever.
-    pub(crate) async fn keep_on(self: Arc<Self>, values: Arc<dyn KeyValue>, redactor: Arc<Redactor>) {
+    pub(crate) async fn keep_on(self: Arc<Self>, values: Arc<dyn KeyValue>) {
         loop {
             self.sleep_until(self.now().after(EVERY)).await;
-            self.keep(&*values, &redactor).await;
+            self.keep(&*values).await;
         }
     }
 
-    /// Logs whether the wall clock was set since the last server began.
+    /// Logs whether the wall clock was set since the last server began, if that was in the same boot of the machine. Called before
+    /// [`Self::keep`].
     pub(crate) async fn compare(&self, values: &dyn KeyValue) {
         let Ok(Some(before)) = load(values).await else { return };
         let distance_ms = self.wall().as_millis().saturating_sub(elapsed(&*self.machine));
@@ -208,7 +208,7 @@ mod tests {
 
     async fn start(values: &Memory, machine: &Arc<Machine>) -> Arc<SteadyClock> {
         let clock = SteadyClock::open(values, machine.clone()).await.expect("a store");
-        clock.keep(values, &Redactor::new([""; 0])).await;
+        clock.keep(values).await;
         clock
     }
 
@@ -242,7 +242,7 @@ mod tests {
         machine.set(|wall| *wall = 50 * YEAR);
         let clock = start(&values, &machine).await;
         machine.pass(10 * DAY);
-        clock.keep(&values, &Redactor::new([""; 0])).await;
+        clock.keep(&values).await;
         let reached = clock.steady();
         machine.reboot();
         machine.set(|wall| *wall -= DAY);

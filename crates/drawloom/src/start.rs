@@ -98,6 +98,8 @@ pub struct Running {
     channels: Arc<Channels>,
     /// Delivers deferred messages of channels, and removes expired ones.
     delivering: Vec<AbortOnDropHandle<()>>,
+    /// The clock of a server, whose time is stored again when it stops.
+    steady: Option<Arc<SteadyClock>>,
     /// Keeps what was defined at runtime in step with the store.
     _following: AbortOnDropHandle<()>,
     /// The outside servers.
@@ -155,7 +157,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
         steady.compare(&*store).await;
     }
     if let (Access::Owner(_), true) = (&parts.access, listener.is_some() || steady.is_first()) {
-        steady.keep(&*store, &redactor).await;
+        steady.keep(&*store).await;
     }
     let models = parts.resolved.models.iter();
     let providers: BTreeMap<String, Provider> = models
@@ -337,6 +339,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
         goals: None,
         channels,
         delivering: Vec::new(),
+        steady: None,
         _following: AbortOnDropHandle::new(tokio::spawn(following)),
         sources: parts.resolved.servers.values().cloned().collect(),
         unclean_before: false,
@@ -377,7 +380,9 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
             let channels = &running.channels;
             let delivering = tokio::spawn(channels.clone().deliver_deferred());
             let trimming = tokio::spawn(channels.clone().sweep_expired());
-            running.delivering = [delivering, trimming].map(AbortOnDropHandle::new).into();
+            let marking = tokio::spawn(steady.clone().keep_on(running.store.clone()));
+            running.delivering = [delivering, trimming, marking].map(AbortOnDropHandle::new).into();
+            running.steady = Some(steady);
         }
         None => {
             let unfinished = reader.list_unfinished().await.map_err(explain)?;
@@ -415,6 +420,9 @@ impl Running {
         drop(self.sweeper.take());
         drop(self.goals.take());
         self.delivering.clear();
+        if let Some(steady) = self.steady.take() {
+            steady.keep(&*self.store).await;
+        }
         drop(self.warming.take());
         if let Some(serving) = &self.serving {
             serving.stop.cancel();

@@ -72,7 +72,10 @@ impl Room {
 
 impl Reserved {
     /// A stream that keeps the room until it ends.
-    pub(crate) fn hold<T>(self, stream: impl Stream<Item = T> + Send + 'static) -> impl Stream<Item = T> + Send + 'static {
+    pub(crate) fn hold<T>(
+        self,
+        stream: impl Stream<Item = T> + Send + 'static,
+    ) -> impl Stream<Item = T> + Send + 'static {
         stream.map(move |item| {
             let _held = &self;
             item

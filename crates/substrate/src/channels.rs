@@ -52,8 +52,8 @@ pub use hub::Listener;
 pub use limits::LIMITS;
 pub use place::{ChannelOwner, Place, RESERVED};
 pub use publish::Publish;
-pub use removing::Removable;
 pub use read::{Looked, Nothing, Page, Subscribe, Taken};
+pub use removing::Removable;
 pub use table::{Channel, Source};
 pub use tool::{TOOL, check_names};
 

@@ -20,7 +20,15 @@ mod tests {
 
     #[test]
     fn names_of_the_program_are_recognised_in_every_spelling() {
-        for name in ["drawloom/model", "Drawloom/x", "DRAWLOOM/x", "draw-loom/x", "./drawloom/x", "/drawloom/x", "drawloom./a/b"] {
+        for name in [
+            "drawloom/model",
+            "Drawloom/x",
+            "DRAWLOOM/x",
+            "draw-loom/x",
+            "./drawloom/x",
+            "/drawloom/x",
+            "drawloom./a/b",
+        ] {
             assert!(is_reserved(name), "{name}");
         }
         for name in ["drawloom", "drawloom-notes", "my/drawloom/x", "drawlooms/x", "drawing/x"] {

@@ -180,7 +180,8 @@ fn user_of(scope: Scope) -> String {
 }
 
 fn config(capabilities: &[Capability], run: &str) -> String {
-    let mut text = String::from("listen: 127.0.0.1:0\nproviders:\n  script:\n    driver: script\n    options:\n      rules:\n");
+    let mut text =
+        String::from("listen: 127.0.0.1:0\nproviders:\n  script:\n    driver: script\n    options:\n      rules:\n");
     for Capability { name, tool, call, .. } in capabilities {
         let call = call.to_string().replace("RUN", run);
         text.push_str(&format!(
@@ -222,7 +223,10 @@ impl Client {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+        // An answer that takes a moment comes in chunks, whose lengths stand around it.
+        let json = body.find('{').zip(body.rfind('}')).map(|(first, last)| body[first..=last].to_owned());
+        (status, json.unwrap_or_default())
     }
 
     #[track_caller]
@@ -238,7 +242,10 @@ fn a_maker_of_each_scope_gives_no_more_than_its_token_may_do() {
     let capabilities = capabilities();
     for tool in STORE_TOOLS.iter().map(|tool| tool.name).chain(["Agent", SkillTool::NAME]) {
         let is_tried = capabilities.iter().any(|capability| capability.tool == tool);
-        assert!(is_tried || OWN_RUN.iter().any(|(own, _)| *own == tool), "{tool}: say here what an agent can do with it");
+        assert!(
+            is_tried || OWN_RUN.iter().any(|(own, _)| *own == tool),
+            "{tool}: say here what an agent can do with it"
+        );
     }
     let home = Home::new();
     // The run of another user, which the script names.

@@ -151,7 +151,7 @@ fn a_line_without_a_value_is_refused_with_its_number_and_nothing_is_written() {
     home.write("kept.jsonl", "{\"key\": \"a\", \"value\": null}\n");
     home.run(&["memory", "import", "kept.jsonl", "--embedded"]).exits(0);
     assert_eq!(home.run(&["memory", "get", "a"]).exits(0).stdout, "null\n", "null is a value");
-    let unknown = home.run(&["memory", "set", "k", "1", "--agent", "reveiwer", "--embedded"]).exits(1);
+    let unknown = home.run(&["memory", "set", "k", "1", "--agent", "reveiwer", "--embedded"]).exits(2);
     assert!(unknown.stderr.contains("error: unknown agent reveiwer"), "{unknown:?}");
 }
 

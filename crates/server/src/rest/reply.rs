@@ -7,9 +7,9 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
+use bytes::Bytes;
 use drawloom_contract::{ids::BatchId, view::RunView};
 use drawloom_wire::events::Event;
-use bytes::Bytes;
 use futures::{
     Stream,
     stream::{self, BoxStream},
@@ -85,11 +85,7 @@ async fn soon_or_later<T: Serialize>(app: &App, result: impl Future<Output = T> 
 }
 
 /// A handle's events. Batches, and callers who do not wait, get JSON.
-pub(super) async fn stream(
-    app: &Arc<App>,
-    handle: Handle,
-    reserved: Option<Reserved>,
-) -> Result<Response, Refusal> {
+pub(super) async fn stream(app: &Arc<App>, handle: Handle, reserved: Option<Reserved>) -> Result<Response, Refusal> {
     let names = Names::of(&handle);
     let followed = match handle.into_followed() {
         Ok(followed) => followed,
@@ -110,11 +106,7 @@ pub(super) async fn stream(
 }
 
 /// Events until the caller leaves or the server stops.
-pub(super) fn events(
-    app: &Arc<App>,
-    events: BoxStream<'static, Event>,
-    reserved: Option<Reserved>,
-) -> Response {
+pub(super) fn events(app: &Arc<App>, events: BoxStream<'static, Event>, reserved: Option<Reserved>) -> Response {
     event_stream(endless(app.clone(), events), reserved)
 }
 

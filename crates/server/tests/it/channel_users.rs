@@ -110,7 +110,9 @@ fn attacks(operation: &str) -> Vec<(Method, String, Value)> {
             post("/v1/channeldef", json!({ "op": "create", "name": "box.dead", "scope": "user", "max_messages": 1 })),
         ],
         // The dead-letter channel exists without a definition, with messages of others.
-        "create_channel" => vec![post("/v1/channels", json!({ "name": "box.dead", "scope": "user", "max_messages": 1 }))],
+        "create_channel" => {
+            vec![post("/v1/channels", json!({ "name": "box.dead", "scope": "user", "max_messages": 1 }))]
+        }
         "create_definition" => ["box", "box.dead", "bare"]
             .map(|name| post("/v1/definitions", json!({ "kind": "channel", "name": name, "source": small })))
             .to_vec(),
@@ -159,7 +161,14 @@ async fn no_operation_removes_messages_of_other_users() {
             continue;
         }
         for (method, path, body) in attacks(served.card().name()) {
-            let refused = server.as_principal("una-token-of-the-tests", method, &path, Some(body.clone()).filter(|body| !body.is_null())).await;
+            let refused = server
+                .as_principal(
+                    "una-token-of-the-tests",
+                    method,
+                    &path,
+                    Some(body.clone()).filter(|body| !body.is_null()),
+                )
+                .await;
             let is_own_trap = path.ends_with("/trap");
             // The dead letters of `box` are of `box` too, so they do not go with `trap`.
             let expected = if is_own_trap { (200, "") } else { (403, "user_denied") };
@@ -168,6 +177,8 @@ async fn no_operation_removes_messages_of_other_users() {
         }
     }
     assert!(tried >= 18, "{tried}");
+    let back = json!({ "kind": "channel", "name": "bare", "version": 1, "retired": false });
+    ann(Method::Post, "/v1/definitions:retire", back).await;
     ann(Method::Post, "/v1/definitions:promote", json!({ "kind": "channel", "name": "bare", "version": 1 })).await;
     for channel in ["box", "box.dead", "bare"] {
         let path = format!("/v1/channels/{channel}/peek?consumer=c");

@@ -32,7 +32,9 @@ use drawloom_server::{
 use drawloom_substrate::{
     OperatorConfig,
     channels::{Backlog, ChannelParts, Channels, LogState, LogsAsked},
-    definitions::{DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
+    definitions::{
+        DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem,
+    },
     evaluations::{EvaluationParts, Evaluations, Lineage},
     memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
 };

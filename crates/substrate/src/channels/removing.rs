@@ -29,8 +29,9 @@ impl<'a> Removable<'a> {
     pub fn of(visible: &'a Visible, scope: ChannelScope) -> Self {
         match (scope.plain(), visible.owner()) {
             (ChannelScope::User, Some(own)) => Self::OnlyOf(own),
-            (ChannelScope::User, None)
-            | (ChannelScope::Agent | ChannelScope::Tenant | ChannelScope::Global, _) => Self::Everyones,
+            (ChannelScope::User, None) | (ChannelScope::Agent | ChannelScope::Tenant | ChannelScope::Global, _) => {
+                Self::Everyones
+            }
         }
     }
 }
@@ -38,16 +39,8 @@ impl<'a> Removable<'a> {
 impl ChannelConfig {
     /// The first setting that takes messages from a channel which had the settings `before`, or leads them to other readers.
     pub(crate) fn takes_away(&self, before: &Self) -> Option<&'static str> {
-        let Self {
-            description: _,
-            scope: _,
-            semantic,
-            default_ttl,
-            max_messages,
-            lease_ms,
-            max_attempts,
-            dead_letter,
-        } = self;
+        let Self { description: _, scope: _, semantic, default_ttl, max_messages, lease_ms, max_attempts, dead_letter } =
+            self;
         let is_queue = |semantic: Semantic| matches!(semantic.plain(), Semantic::Queue);
         let ttl = |ttl: Option<u64>| ttl.unwrap_or(u64::MAX);
         let taking = [

@@ -46,7 +46,8 @@ impl Channels {
         for mut message in messages {
             // What earlier versions of the program stored has its value.
             if message.get("value").is_none() {
-                let sequence = message["cursor"].as_str().and_then(|cursor| read_cursor(cursor).ok()).unwrap_or_default();
+                let sequence =
+                    message["cursor"].as_str().and_then(|cursor| read_cursor(cursor).ok()).unwrap_or_default();
                 let page = self.parts.logs.read_log(&log, sequence.saturating_sub(1), 1).await?;
                 let found = page.messages.into_iter().find(|found| found.sequence == sequence);
                 let Some(found) = found else { continue };

@@ -29,8 +29,8 @@ use super::*;
 use crate::{
     OperatorConfig,
     definitions::{
-        By as Maker, DefinitionError, DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts, SourceCheck,
-        SourceProblem,
+        By as Maker, DefinitionError, DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts,
+        SourceCheck, SourceProblem,
     },
 };
 

@@ -64,7 +64,9 @@ impl Explain for DefinitionError {
             }
             Self::BadName { .. } | Self::BadReference(_) | Self::Invalid { .. } => FailureKind::Invalid,
             Self::TooLarge(_) | Self::Refused(Refusal::TooManyVersions { .. }) => FailureKind::TooLarge,
-            Self::Excess { .. } | Self::Powerless { .. } | Self::Refused(Refusal::NotOwner { .. }) => FailureKind::Denied,
+            Self::Excess { .. } | Self::Powerless { .. } | Self::Refused(Refusal::NotOwner { .. }) => {
+                FailureKind::Denied
+            }
             Self::InConfig { .. } | Self::NoVersion(_) | Self::Refused(Refusal::Retired(_)) => FailureKind::Conflict,
             Self::Change(error) => error.kind(),
             Self::Store(error) => error.kind(),

@@ -50,8 +50,7 @@ pub fn add(
     promote: Promote,
 ) -> Result<Added, Refusal> {
     let mut next = record.cloned().unwrap_or_else(|| NameRecord { owner: owner.cloned(), ..NameRecord::default() });
-    let is_same =
-        |known: &&Summary| known.digest == new.digest && known.authority == new.authority && !known.retired;
+    let is_same = |known: &&Summary| known.digest == new.digest && known.authority == new.authority && !known.retired;
     let same = next.versions.iter().rev().find(is_same).map(|known| known.version);
     let version = match same {
         Some(version) => version,

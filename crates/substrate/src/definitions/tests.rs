@@ -134,7 +134,8 @@ impl Fixture {
             ..OperatorConfig::default()
         };
         let catalog = Arc::new(Catalog::examine(&operator.inputs()).0);
-        let (layers, problems) = Layers::new(operator, catalog, self.config.clone(), Principals::new(self.principals.clone()));
+        let (layers, problems) =
+            Layers::new(operator, catalog, self.config.clone(), Principals::new(self.principals.clone()));
         assert_eq!(problems, []);
         let channels = Channels::new(ChannelParts {
             layers: layers.clone(),

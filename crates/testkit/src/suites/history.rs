@@ -11,7 +11,8 @@ use drawloom_contract::{
     once::Applied,
     time::Timestamp,
     values::{
-        ChangeError, Expect, Kept, KeyValue, Present, Quota, Range, Seen, Space, ValueChange, ValueKey, WatchFrom, Within,
+        ChangeError, Expect, Kept, KeyValue, Present, Quota, Range, Seen, Space, ValueChange, ValueKey, WatchFrom,
+        Within,
     },
 };
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ use drawloom_contract::{
     redact::{Redacted, Redactor},
     time::Timestamp,
     values::{
-        ChangeError, Expect, Kept, KeyValue, MOST_VALUE_BYTES, NewValue, Present, Quota, Range, Seen, Space, ValueChange,
-        ValueKey, WatchFrom, Within,
+        ChangeError, Expect, Kept, KeyValue, MOST_VALUE_BYTES, NewValue, Present, Quota, Range, Seen, Space,
+        ValueChange, ValueKey, WatchFrom, Within,
     },
 };
 use futures::{StreamExt as _, stream::BoxStream};
@@ -372,11 +372,7 @@ pub async fn a_watch_tells_of_changes_from_the_call_on(values: &dyn KeyValue) {
     assert_eq!(change(values, ValueChange::remove(key("a", "x2"), at(1))).await, Ok(0));
     assert_eq!(
         told(&mut watch).await,
-        Seen::Is {
-            key: key("a", "x1"),
-            revision: first,
-            present: Some(Present { expires_at: None })
-        }
+        Seen::Is { key: key("a", "x1"), revision: first, present: Some(Present { expires_at: None }) }
     );
     let removed = change(values, ValueChange::remove(key("a", "x1"), at(1))).await.expect("a change");
     assert_eq!(told(&mut watch).await, Seen::Is { key: key("a", "x1"), revision: removed, present: None });

@@ -28,7 +28,8 @@ fn principal(name: &str, scopes: &[Scope]) -> Caller {
 impl Fixture {
     /// The same with these principals in its config, and no others.
     fn with(mut self, principals: &[&Caller]) -> Self {
-        let known = principals.iter().map(|caller| (caller.tenant.clone(), caller.subject.clone(), caller.scopes.clone()));
+        let known =
+            principals.iter().map(|caller| (caller.tenant.clone(), caller.subject.clone(), caller.scopes.clone()));
         self.principals = known.collect();
         self
     }
@@ -105,7 +106,10 @@ async fn what_a_principal_loses_its_definitions_lose() {
     assert_eq!(made.gate("channels.publish"), ["jobs"]);
     assert_eq!(made.gate("evaluation_scopes"), [""; 0]);
     let remarks = definitions.layers().remarks();
-    assert!(remarks.iter().any(|(_, _, name, text)| name == "a" && text.contains("memory_scopes: user")), "{remarks:?}");
+    assert!(
+        remarks.iter().any(|(_, _, name, text)| name == "a" && text.contains("memory_scopes: user")),
+        "{remarks:?}"
+    );
     // Without its principal it stops, and says what to do.
     let fixture = fixture.with(&[]);
     let definitions = fixture.start().await;
@@ -114,7 +118,8 @@ async fn what_a_principal_loses_its_definitions_lose() {
     let remarks = definitions.layers().remarks();
     assert!(remarks.iter().any(|(_, _, name, text)| name == "a" && text.contains("cannot be used")), "{remarks:?}");
     // Who promotes it is its maker from then on.
-    let verified = Verify { kind: DefinitionKind::Agent, name: "a".into(), source: None, version: None, content_sha256: None };
+    let verified =
+        Verify { kind: DefinitionKind::Agent, name: "a".into(), source: None, version: None, content_sha256: None };
     let operator = caller("default");
     let answer = definitions.verify(verified, &by(&operator, None)).await.expect("verified");
     assert_eq!(answer["valid"], false, "{answer}");
