@@ -224,6 +224,7 @@ errors! {
         "invalid_json": "The body is not valid JSON.", "The message says where.";
         "invalid_request": "The request is invalid.", "`problems` lists each error with its place.";
         "key_busy": "A memory key or an evaluation is changed by others all the time.", "Retry.";
+        "maker_without_power": "The maker of a definition is not known, or not in the config any more.", "A caller who may give what it has promotes it, or creates it again.";
         "missing_key": "A required field is missing.", "Add it.";
         "more_problems": "The list of problems is cut.", "Fix these first.";
         "needs_checkout": "`uncommitted` was given without a checkout.", "Name one; `drawloom worktree list` lists them.";
@@ -247,6 +248,7 @@ errors! {
         "too_deep": "The JSON is nested too deeply.", "Use fewer levels.";
         "too_large": "The body is longer than allowed.", "Send less.";
         "too_long": "A text or list is too long.", "The message says the limit.";
+        "too_many_bytes": "The streams of this caller, or of all, hold too many bytes.", "Close streams that are not read, or read them, and try again.";
         "too_many_answers": "Too many large responses are waiting to be read.", "Retry later. If `retryable` is false, the request was carried out: read its result with GET.";
         "too_many_bodies": "Too many large requests at once.", "Retry later.";
         "too_many_dimensions": "An evaluation has too many dimensions.", "Combine some of them.";
@@ -272,7 +274,7 @@ errors! {
         "unknown_token": "The token is rejected.", "Check DRAWLOOM_TOKEN.";
         "unknown_toolset": "Unknown MCP toolset.", "The hint lists them.";
         "unknown_version": "The definition has no such version.", "See `drawloom defs ls NAME`.";
-        "user_denied": "The token belongs to one user and cannot do this to the messages of another.", "Leave `user_id` out, or use a token with the scope `runs:read:all`.";
+        "user_denied": "The token belongs to one user and cannot remove messages of another, by a purge or by a change of the channel.", "Leave `user_id` out, or use a token with the scope `runs:read:all`.";
         "version_retired": "The version is retired.", "Use another version, or take the retirement back.";
         "volume_yaml_immutable": "The config defines a volume of this name.", "Use another name, or edit the config.";
         "wrong_fields": "The fields do not fit the operation.", "The message lists those that do.";

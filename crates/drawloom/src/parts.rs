@@ -1,8 +1,9 @@
 //! What an instance is made of. The shipped binary takes everything from the config; a test process wraps and replaces.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use drawloom_contract::{
+    ids::Tenant,
     journal::Journal,
     log::Log,
     model::Model,
@@ -119,6 +120,20 @@ impl Parts {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),
         })
+    }
+
+    /// The tenants that callers can have: those of principals, and the default one.
+    pub(crate) fn tenants(&self) -> BTreeSet<Tenant> {
+        let of_principals = self.loaded.config.principals.values().map(|principal| principal.tenant.clone());
+        of_principals.chain([Tenant::default_tenant()]).collect()
+    }
+
+    /// Whether callers of more than one tenant can come: those of principals, and the default one of the shared token.
+    pub(crate) fn has_several_tenants(&self) -> bool {
+        let config = &self.loaded.config;
+        let shared = self.loaded.variable(&config.auth.token_env).map(|_| Tenant::default_tenant());
+        let tenants = config.principals.values().map(|principal| principal.tenant.clone());
+        tenants.chain(shared).collect::<BTreeSet<_>>().len() > 1
     }
 
     /// What masks the secrets that this process knows of.

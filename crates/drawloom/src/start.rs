@@ -3,7 +3,7 @@
 mod report;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{
         Arc,
@@ -279,7 +279,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
         }),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
-        several_tenants: several_tenants(&parts.loaded),
+        several_tenants: parts.has_several_tenants(),
         entropy: parts.entropy.clone(),
     });
     let runs: Arc<dyn Runs> = engine.clone();
@@ -368,7 +368,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
             let max_age = parts.loaded.config.retention.max_age();
             let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
             running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
-            let tenants = tenants(&parts.loaded);
+            let tenants = parts.tenants();
             let repositories = goals.repositories.clone();
             running.goals = Some(AbortOnDropHandle::new(tokio::spawn(async move {
                 let mut active = Vec::new();
@@ -596,18 +596,4 @@ impl From<crate::data_dir::Error> for CommandError {
                 .with_hint("make it writable for this user, or pass --data-dir"),
         }
     }
-}
-
-/// The tenants that callers can have: those of principals, and the default one.
-fn tenants(loaded: &config::Loaded) -> BTreeSet<Tenant> {
-    let of_principals = loaded.config.principals.values().map(|principal| principal.tenant.clone());
-    of_principals.chain([Tenant::default_tenant()]).collect()
-}
-
-/// Whether callers of more than one tenant can come: those of principals, and the default one of the shared token.
-fn several_tenants(loaded: &config::Loaded) -> bool {
-    let config = &loaded.config;
-    let shared = loaded.variable(&config.auth.token_env).map(|_| Tenant::default_tenant());
-    let tenants = config.principals.values().map(|principal| principal.tenant.clone());
-    tenants.chain(shared).collect::<BTreeSet<_>>().len() > 1
 }

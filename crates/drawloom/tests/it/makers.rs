@@ -105,9 +105,9 @@ fn capabilities() -> Vec<Capability> {
             "channel-take",
             "Channel",
             json!({ "channels": { "subscribe": ["kept"] } }),
-            json!({ "op": "subscribe", "channel": "kept", "from_cursor": "0" }),
+            json!({ "op": "subscribe", "channel": "kept" }),
             canary,
-            ("POST", "/v1/channels/kept/subscribe", json!({ "from_cursor": "0" })),
+            ("POST", "/v1/channels/kept/subscribe", json!({})),
         ),
         capability(
             "evaluation-submit",
@@ -272,7 +272,6 @@ fn a_maker_of_each_scope_gives_no_more_than_its_token_may_do() {
     let client = Client { address: server.url.trim_start_matches("http://").to_owned() };
     client.operator("POST", &format!("/v1/runs/{other}/evaluations"), json!({ "score": 1.0, "tag": "CANARY" }));
     client.operator("PUT", "/v1/memory/tenant/keys/known", json!({ "value": "the CANARY of all" }));
-    client.operator("POST", "/v1/channels/kept/publish", json!({ "value": "CANARY" }));
     let note = json!({ "description": "Notes.", "instructions": "Note the CANARY." });
     client.operator("POST", "/v1/definitions", json!({ "kind": "skill", "name": "note", "source": note }));
     let (mut tried, mut happened) = (0, Vec::new());
@@ -291,6 +290,8 @@ fn a_maker_of_each_scope_gives_no_more_than_its_token_may_do() {
             if status >= 300 {
                 continue;
             }
+            // What was taken is there again.
+            client.operator("POST", "/v1/channels/kept/publish", json!({ "value": "CANARY" }));
             let start = json!({ "agent": agent, "prompt": format!("do-{name}-now"), "user_id": user });
             let ran = client.operator("POST", "/v1/runs", start);
             let ran: Value = serde_json::from_str(&ran).expect("JSON");

@@ -19,6 +19,8 @@ use drawloom_contract::{
 };
 use drawloom_testkit::{Memory as FakeValues, definition};
 
+mod times;
+
 use super::{rules::Change, search::Terms, *};
 use crate::VolumeTable;
 

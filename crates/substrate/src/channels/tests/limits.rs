@@ -1,6 +1,7 @@
 //! Every limit of channels is crossed, and the crossing is told.
 
 use drawloom_contract::{
+    journal::Answers as _,
     limits::{Amount, Limit},
     log::{LogChange, NewMessage},
 };
@@ -158,4 +159,34 @@ async fn every_limit_is_crossed_and_told() {
     for limit in LIMITS {
         assert_eq!(cross(limit).await, limit.code, "{}", limit.name);
     }
+}
+
+#[tokio::test]
+async fn a_subscribe_that_is_made_again_is_stored_without_values() {
+    let (it, ann) = (setup(json!({ "jobs": { "max_messages": 50 } })), caller("ann"));
+    let long = "x".repeat(60 * 1024);
+    for number in 0..20 {
+        it.publish("jobs", json!({ "number": number, "text": long })).await;
+    }
+    let key = || by(&ann, Some("again"));
+    let Taken::Messages(first) = it.take("jobs", &ask(20), &key()).await.expect("a channel") else { panic!("some") };
+    assert!(first.to_string().len() > 20 * long.len());
+    let By::Request { key: Some(name), .. } = key() else { panic!("a key") };
+    let stored = it.store.find_answer(&name).await.expect("a store").expect("stored").to_string();
+    assert!(stored.len() < 8 * 1024, "{} bytes are stored", stored.len());
+    let Taken::Messages(again) = it.take("jobs", &ask(20), &key()).await.expect("a channel") else { panic!("some") };
+    assert_eq!(again, first, "made again, it gets the same messages");
+    // The same for a group, whose messages come with leases.
+    let member = Subscribe { group: Some("g".into()), ..ask(3) };
+    let group = || by(&ann, Some("group"));
+    let Taken::Messages(first) = it.take("jobs", &member, &group()).await.expect("a channel") else { panic!("some") };
+    let Taken::Messages(again) = it.take("jobs", &member, &group()).await.expect("a channel") else { panic!("some") };
+    assert_eq!((&again, again["messages"].as_array().map(Vec::len)), (&first, Some(3)));
+    // What was dropped meanwhile is left out, and the answer says so.
+    for _ in 0..40 {
+        it.publish("jobs", json!(0)).await;
+    }
+    let Taken::Messages(again) = it.take("jobs", &ask(20), &key()).await.expect("a channel") else { panic!("some") };
+    assert_eq!(again["messages"].as_array().map(Vec::len), Some(10));
+    assert!(again["warnings"].to_string().contains("10 messages of this answer were dropped"), "{}", again["warnings"]);
 }

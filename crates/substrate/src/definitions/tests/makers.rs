@@ -245,3 +245,36 @@ fn every_gate_of_a_tool_says_what_a_token_needs() {
         assert!(decides_gate(gate), "`{gate}`: add it to GATES or GRANT_ALONE in power.rs");
     }
 }
+
+#[tokio::test]
+async fn names_of_the_program_cannot_be_defined() {
+    let mut fixture = Fixture::new();
+    let (definitions, operator) = (fixture.start().await, caller("default"));
+    let by = by(&operator, None);
+    for name in ["drawloom/model", "Drawloom/x", "draw-loom/x", "drawloom/a/b"] {
+        for kind in DefinitionKind::ALL {
+            let source = json!({});
+            let made = definitions.create(Create { kind: *kind, ..create(name, source) }, &by).await;
+            let refused = made.expect_err("it belongs to the program").to_string();
+            assert!(refused.contains("reserved"), "{name}: {refused}");
+        }
+        let channel = definitions.create_channel(name, crate::channels::ChannelConfig::default(), &by).await;
+        assert!(channel.expect_err("it belongs to the program").to_string().contains("reserved"), "{name}");
+    }
+    let forked = definitions.fork(fork("coder", Some("drawloom/mine"), json!({})), &by).await;
+    assert!(forked.expect_err("it belongs to the program").to_string().contains("reserved"));
+    fixture.agents["DrawLoom/x"] = json!({ "tools": [] });
+    let operator = OperatorConfig {
+        agents: serde_json::from_value(fixture.agents.clone()).expect("agents"),
+        defaults: serde_json::from_value(json!({ "provider": "script", "model": "m" })).expect("a model"),
+        channels: serde_json::from_value(json!({ "drawloom/jobs": {} })).expect("channels"),
+        ..OperatorConfig::default()
+    };
+    let problems = Catalog::examine(&operator.inputs()).2;
+    for name in ["DrawLoom/x", "drawloom/jobs"] {
+        let is_told = problems
+            .iter()
+            .any(|problem| problem.at.iter().any(|part| part == name) && problem.message.contains("reserved"));
+        assert!(is_told, "{name}: {problems:?}");
+    }
+}
