@@ -122,20 +122,6 @@ impl Parts {
         })
     }
 
-    /// The tenants that callers can have: those of principals, and the default one.
-    pub(crate) fn tenants(&self) -> BTreeSet<Tenant> {
-        let of_principals = self.loaded.config.principals.values().map(|principal| principal.tenant.clone());
-        of_principals.chain([Tenant::default_tenant()]).collect()
-    }
-
-    /// Whether callers of more than one tenant can come: those of principals, and the default one of the shared token.
-    pub(crate) fn has_several_tenants(&self) -> bool {
-        let config = &self.loaded.config;
-        let shared = self.loaded.variable(&config.auth.token_env).map(|_| Tenant::default_tenant());
-        let tenants = config.principals.values().map(|principal| principal.tenant.clone());
-        tenants.chain(shared).collect::<BTreeSet<_>>().len() > 1
-    }
-
     /// What masks the secrets that this process knows of.
     pub(crate) fn redactor(&self) -> Redactor {
         Redactor::new(self.secrets())
@@ -241,4 +227,18 @@ fn secret_names(loaded: &Loaded) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// The tenants that callers can have: those of principals, and the default one.
+pub(crate) fn tenants(loaded: &Loaded) -> BTreeSet<Tenant> {
+    let of_principals = loaded.config.principals.values().map(|principal| principal.tenant.clone());
+    of_principals.chain([Tenant::default_tenant()]).collect()
+}
+
+/// Whether callers of more than one tenant can come: those of principals, and the default one of the shared token.
+pub(crate) fn several_tenants(loaded: &Loaded) -> bool {
+    let config = &loaded.config;
+    let shared = loaded.variable(&config.auth.token_env).map(|_| Tenant::default_tenant());
+    let tenants = config.principals.values().map(|principal| principal.tenant.clone());
+    tenants.chain(shared).collect::<BTreeSet<_>>().len() > 1
 }

@@ -64,7 +64,7 @@ use crate::{
     memory::StoreSearch,
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
-    parts::{Parts, StoreSeams, Surface},
+    parts::{Parts, StoreSeams, Surface, several_tenants, tenants},
     project,
     resolve::{LAUNCHER, Resolved},
     retention::{self, Sweeps},
@@ -279,7 +279,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
         }),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
-        several_tenants: parts.has_several_tenants(),
+        several_tenants: several_tenants(&parts.loaded),
         entropy: parts.entropy.clone(),
     });
     let runs: Arc<dyn Runs> = engine.clone();
@@ -368,7 +368,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
             let max_age = parts.loaded.config.retention.max_age();
             let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
             running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
-            let tenants = parts.tenants();
+            let tenants = tenants(&parts.loaded);
             let repositories = goals.repositories.clone();
             running.goals = Some(AbortOnDropHandle::new(tokio::spawn(async move {
                 let mut active = Vec::new();
