@@ -8,6 +8,7 @@ use crate::{
 };
 
 const CONFIG: &str = r#"
+channels: { jobs: {} }
 providers:
   script:
     driver: script
@@ -74,4 +75,49 @@ fn jumps_of_the_wall_clock_neither_stall_a_wait_nor_cut_one_short() {
     // Thirty days since the run began, give or take what the start took.
     let days = message.split("set forward by ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
     assert!(days.is_some_and(|seconds| (seconds / 86_400.0 - 30.0).abs() < 0.1), "{message}");
+}
+
+/// The keys of memory and the messages that callers see.
+fn seen(server: &Server) -> (Vec<String>, Vec<String>) {
+    let list = get(&server.url, "/v1/memory/tenant/keys");
+    let keys = list["entries"].as_array().expect("entries").iter();
+    let keys = keys.map(|entry| entry["key"].as_str().expect("a key").to_owned());
+    let page = get(&server.url, "/v1/channels/jobs/peek");
+    let messages = page["messages"].as_array().expect("messages").iter();
+    (keys.collect(), messages.map(|message| message["value"].as_str().expect("a text").to_owned()).collect())
+}
+
+fn change(server: &Server, path: &str, body: &Value) {
+    let answer = post(&server.url, path, body).expect("answered");
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text().unwrap_or_default());
+}
+
+#[test]
+fn what_is_kept_for_a_while_does_not_follow_the_wall_clock() {
+    const YEAR_MS: i64 = 365 * DAY_MS;
+    let case = Case::new(CONFIG);
+    let settings = json!({ "clock": case.path("clock"), "sync": false });
+    let mut server = case.start(&settings);
+    for (key, seconds) in [("long", 3_600), ("short", 1)] {
+        change(&server, &format!("/v1/memory/tenant/keys/{key}"), &json!({ "op": "incr", "ttl_seconds": seconds }));
+        change(&server, "/v1/channels/jobs/publish", &json!({ "value": key, "ttl": seconds }));
+    }
+    change(&server, "/v1/channels/jobs/publish", &json!({ "value": "late", "deliver_after_ms": 3_600_000 }));
+    let long = || (vec!["long".to_owned()], vec!["long".to_owned()]);
+    // A second passes for real.
+    let all = seen(&server);
+    assert!(all == long() || all.0.len() == 2, "{all:?}");
+    while seen(&server) != long() {}
+    // Ahead by a year, back by two, and back by a day; with a crash and a restart after each.
+    for jump in [YEAR_MS, -YEAR_MS, -DAY_MS, 0] {
+        set_clock(&case, jump);
+        assert_eq!(seen(&server), long(), "the clock is off by {jump}");
+        server.kill();
+        server = case.start(&settings);
+        assert_eq!(seen(&server), long(), "after a restart with a clock that is off by {jump}");
+    }
+    // What is due soon comes soon.
+    set_clock(&case, -10 * DAY_MS);
+    change(&server, "/v1/channels/jobs/publish", &json!({ "value": "soon", "deliver_after_ms": 1 }));
+    while seen(&server).1.len() < 2 {}
 }
