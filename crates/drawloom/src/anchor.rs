@@ -1,4 +1,4 @@
-//! The steady time: what expires, is kept for a while or is delivered later goes by a clock that nobody can set.
+//! The steady time: what expires, is kept for a while or is delivered later goes by a clock that is never set.
 //!
 //! It is the wall clock as it was when the store was first used, moved on by the clock that never jumps. The store keeps how far the
 //! two are apart: in the same boot of the machine the next process goes on with that, whatever became of the wall clock; after a boot it
@@ -247,7 +247,7 @@ mod tests {
         machine.reboot();
         machine.set(|wall| *wall -= DAY);
         let clock = start(&values, &machine).await;
-        assert_eq!(clock.steady(), reached, "it waits for nobody, and goes on from there");
+        assert_eq!(clock.steady(), reached, "it goes on from the time that was reached");
         machine.pass(HOUR);
         assert_eq!(clock.steady(), reached.after(Duration::from_secs(3_600)));
         // A machine that was off for long has the right time by its wall clock.

@@ -112,7 +112,7 @@ pub trait Clock: Send + Sync {
         self.wall()
     }
 
-    /// What a time that somebody said by today's wall clock is as a steady time.
+    /// The steady time of a time that a caller or a file names by today's wall clock.
     fn meant(&self, time: Timestamp) -> Timestamp {
         let apart = self.steady().0.saturating_sub(self.wall().0);
         match apart.abs() < SLACK_MS {

@@ -82,7 +82,7 @@ async fn a_field_is_used_by_the_channels_that_it_fits() {
     }
 }
 
-/// What somebody could send to take messages from others, for every operation that changes channels.
+/// Requests that would take messages from other users, for every operation that changes channels.
 fn attacks(operation: &str) -> Vec<(Method, String, Value)> {
     let post = |path: &str, body: Value| (Method::Post, path.to_owned(), body);
     let small = json!({ "scope": "user", "max_messages": 1 });

@@ -1,4 +1,4 @@
-//! Whose messages somebody may remove, by whatever change: a purge, other settings, another version, a retirement, a deletion.
+//! Whose messages a caller or agent may remove, by whatever change: a purge, other settings, another version, a retirement, a deletion.
 //!
 //! Messages of a channel with the scope `user` belong to users. Who sees only what is its own removes only its own.
 
@@ -25,7 +25,7 @@ pub enum Removable<'a> {
 }
 
 impl<'a> Removable<'a> {
-    /// What somebody who sees this may remove from a channel with this scope.
+    /// What may be removed from a channel with this scope by a caller or agent that sees this.
     pub fn of(visible: &'a Visible, scope: ChannelScope) -> Self {
         match (scope.plain(), visible.owner()) {
             (ChannelScope::User, Some(own)) => Self::OnlyOf(own),

@@ -93,7 +93,7 @@ impl Authority {
         Self { agent: agent.map(str::to_owned), ..Self::default() }.in_run_of(principals, tenant, user)
     }
 
-    /// The same for what an agent with this authority makes in a run of `user`: it acts for nobody else.
+    /// The same for what an agent with this authority makes in a run of `user`: it acts for this user only, where that is a principal's.
     pub(super) fn in_run_of(self, principals: &Principals, tenant: &Tenant, user: &UserId) -> Self {
         let is_principal = || principals.of(tenant, user).is_some();
         let bound = self.user.clone().or_else(|| is_principal().then(|| user.clone()));

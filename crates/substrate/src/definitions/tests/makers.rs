@@ -127,7 +127,7 @@ async fn what_a_principal_loses_its_definitions_lose() {
     let made = agent(&definitions, "a").expect("it runs again");
     assert!(made.serves(&user("bob")) && made.memory_scopes.len() == 2, "the operator acts for every user");
     assert_eq!(agent(&*fixture.start().await, "a"), Some(made));
-    // A stranger with the same source makes a version of its own.
+    // Another principal with the same source makes a version of its own.
     let eve = principal("eve", &ALL);
     let definitions = fixture.with(&[&eve]).start().await;
     let again = definitions.create(create("a", source), &by(&eve, None)).await.expect("it fits");
