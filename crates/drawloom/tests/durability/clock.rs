@@ -89,7 +89,8 @@ fn seen(server: &Server) -> (Vec<String>, Vec<String>) {
 
 fn change(server: &Server, path: &str, body: &Value) {
     let answer = post(&server.url, path, body).expect("answered");
-    assert_eq!(answer.status, 200, "{path}: {}", answer.text().unwrap_or_default());
+    let (status, text) = (answer.status, answer.text().unwrap_or_default());
+    assert_eq!(status, 200, "{path}: {text}");
 }
 
 #[test]
