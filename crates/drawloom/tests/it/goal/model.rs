@@ -259,7 +259,10 @@ fn a_model_that_is_unknown_is_refused_before_anything_is_paid() {
 
 #[test]
 fn the_agent_of_a_model_cannot_be_started_by_a_caller() {
-    let project = project("", "defaults: { model: fast }\nagents: { drawloom/model: {} }");
+    let taken = project("", "defaults: { model: fast }\nagents: { drawloom/model: {} }");
+    let refused = call(&taken, &["agents", "list"]);
+    assert!(refused.code != 0 && refused.stderr.contains("reserved"), "{refused:#?}");
+    let project = project("", "defaults: { model: fast }");
     let done = run(&project, "Answer.", &["--backend", "model", "--no-cwd"]).exits(0).json();
     assert_eq!(output(&done, "alpha"), "tools: ", "without a repository there are no tools: {done:#}");
     let listed = call(&project, &["runs", "list", "--json"]).exits(0).json();
