@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use drawloom_process::{Access, Command, End, Finished, Input, ListedPath, Output};
+use drawloom_process::{Access, Command, End, Finished, Guarded, Input, ListedPath, Output};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -70,16 +70,28 @@ impl Checkouts {
         }
         let is_there = check_real(&goal.work(name, kind)).is_ok();
         let mut state = match (found, kind) {
-            (Some(state), Kind::Writer) if is_there => state,
+            (Some(state), Kind::Writer) if is_there => self.lease_again(&goal, name, state).await?,
             (_, Kind::Writer) if goal.is_in_place(kind) => self.take_over(&goal, name, commit).await?,
             (found, _) => self.check_out(&goal, name, commit, kind, found).await?,
         };
         if let (Kind::Writer, false, Some(setup)) = (kind, state.is_set_up, self.setup_of(&goal)) {
             self.set_up(&goal, name, &state, (setup, within)).await?;
+            self.keep_files_of_setup(&goal, name, &state).await?;
             state.is_set_up = true;
             goal.save_state(name, &state).await?;
         }
         self.added(&goal, name, &state)
+    }
+
+    /// Leases the ports of a checkout that is kept. After a restart others may have them.
+    async fn lease_again(&self, goal: &Goal, name: &str, state: State) -> Result<State, Error> {
+        let port = self.lease_ports(goal.name(), name, Some(state.port)).await?;
+        if port == state.port {
+            return Ok(state);
+        }
+        let state = State { port, ..state };
+        goal.save_state(name, &state).await?;
+        Ok(state)
     }
 
     /// Brings a checkout to a commit. A writer whose directory was lost is brought to its last checkpoint.
@@ -97,7 +109,7 @@ impl Checkouts {
         };
         let tree = self.tree_of(goal, &commit).await?;
         // Those of a checkout that was removed may have another holder now.
-        let port = self.lease_ports(goal.name(), name).await?;
+        let port = self.lease_ports(goal.name(), name, found.as_ref().map(|state| state.port)).await?;
         let same = found.as_ref().is_some_and(|state| state.parent_tree == tree);
         let work = goal.places.work(name);
         if !(kind == Kind::ReadOnly && same && self.is_untouched(goal, name, &tree).await?) {
@@ -125,7 +137,10 @@ impl Checkouts {
         if check_real(&work).is_err() || !index.exists() {
             return Ok(false);
         }
-        let git = self.git(goal, Repository::Ours).work_tree(&work, &index);
+        // Attributes that a worker changed are not asked.
+        let is_plain = !self.changed_attributes(goal, tree).await?.is_empty();
+        let repository = if is_plain { Repository::Plain } else { Repository::Ours };
+        let git = self.git(goal, repository).work_tree(&work, &index);
         let listed = git.args(["ls-files", "-z", "--others", "--modified", "--deleted"]).ok().await?.parts()?;
         Ok(listed.iter().all(|path| goal.record.included.iter().any(|included| included.as_bytes() == *path)))
     }
@@ -141,8 +156,7 @@ impl Checkouts {
         })
         .await?;
         let next = goal.places.next_index(name);
-        let git = self.git(goal, Repository::Ours).work_tree(work, &next);
-        git.args(["read-tree", "--reset", "-u", tree.as_str()]).ok().await?;
+        self.write_files(goal, work, &next, tree).await?;
         let index = goal.places.index(name, tree);
         fs::rename(&next, &index).map_err(Error::file("replace", index))
     }
@@ -192,7 +206,8 @@ impl Checkouts {
         let shell = ("/bin/sh", vec!["-c".to_owned(), setup.to_owned()]);
         let work = goal.places.work(name);
         let writable = [work, goal.places.temporary(name)];
-        let finished = self.run_confined(goal, &directory, shell, environment, &writable, timeout).await?;
+        let files = (&writable[..], Vec::new());
+        let finished = self.run_confined(goal, &directory, shell, environment, files, timeout).await?;
         let reason = match finished.end {
             End::Exited(0) => return Ok(()),
             other => how(other),
@@ -208,7 +223,7 @@ impl Checkouts {
         directory: &std::path::Path,
         (program, args): (&str, Vec<String>),
         environment: Vec<(String, String)>,
-        writable: &[PathBuf],
+        (writable, guarded): (&[PathBuf], Vec<Guarded>),
         timeout: Duration,
     ) -> Result<Finished, Error> {
         let sandbox = &self.parts.sandbox;
@@ -224,7 +239,7 @@ impl Checkouts {
             access: Access::ReadWrite,
             readable: sandbox.readable.iter().cloned().chain(objects).collect(),
             writable: sandbox.writable.iter().cloned().chain(more).collect(),
-            guarded: Vec::new(),
+            guarded,
             network: sandbox.network,
             environment: given.chain(environment).collect(),
             input: Input::Empty,

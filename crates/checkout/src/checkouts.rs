@@ -10,7 +10,7 @@ use drawloom_contract::{redact::Redactor, time::Clock};
 use drawloom_process::{Confined, Launcher, Limits, ListedPath, Network};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::{config::Config, error::Error, names, places::Places};
+use crate::{config::Config, error::Error, names, places::Places, ports::Leases};
 
 /// What checkouts are made of.
 pub struct Parts {
@@ -26,6 +26,8 @@ pub struct Parts {
     pub environment: Vec<(String, String)>,
     /// How setup and verify commands are confined.
     pub sandbox: Sandbox,
+    /// The directories that goals may work in; any when empty. What git opens for a goal must lie in one of them.
+    pub directories: Vec<PathBuf>,
     pub config: Config,
 }
 
@@ -45,6 +47,7 @@ pub struct Checkouts {
     pub(crate) parts: Parts,
     pub(crate) leave_out: GlobSet,
     pub(crate) keep: GlobSet,
+    pub(crate) leases: Arc<Leases>,
     /// One lock per checkout and one per goal's refs.
     locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// The number of the next command.
@@ -71,6 +74,7 @@ impl Checkouts {
             parts,
             leave_out,
             keep,
+            leases: Arc::default(),
             locks: Mutex::default(),
             next_command: AtomicU64::new(0),
             settled: tokio::sync::OnceCell::new(),

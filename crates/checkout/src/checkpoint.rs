@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     add::Kind,
+    attributes::Attributes,
     checkouts::Checkouts,
     diff::Change,
     error::Error,
@@ -136,7 +137,7 @@ impl Checkouts {
         let staged = self.stage_work(goal, name, &work, &index).await?;
         let tree = match staged.is_empty() {
             true => state.parent_tree.clone(),
-            false => self.write_tree(goal, name, &index, &staged).await?,
+            false => self.write_tree(goal, name, &index, &staged, (&state.parent_tree, Attributes::Base)).await?,
         };
         let mut answer = Checkpoint {
             commit: None,
@@ -193,13 +194,17 @@ impl Checkouts {
             max_total_bytes: config.max_checkpoint_bytes,
             max_new_files: config.max_new_files,
             submodules: goal.record.submodules.iter().cloned().collect(),
+            setup: BTreeMap::new(),
         }
     }
 
     /// Checks and copies what changed in a checkout.
     pub(crate) async fn stage_work(&self, goal: &Goal, name: &str, work: &Path, index: &Path) -> Result<Staged, Error> {
-        let scan = Arc::new(self.scan(goal, work, index).await?);
-        let (rules, places) = (self.rules(goal), goal.places.clone());
+        // In the user's own checkout the user's attributes say what a change is.
+        let repository = if goal.record.options.in_place { Repository::Ours } else { Repository::Plain };
+        let scan = Arc::new(self.scan(goal, repository, work, index).await?);
+        let places = goal.places.clone();
+        let rules = Rules { setup: self.files_of_setup(goal, name).await?, ..self.rules(goal) };
         let (from, to) = (work.to_owned(), goal.places.stage(name));
         let included = goal.record.included.clone();
         blocking(move || {
@@ -213,22 +218,19 @@ impl Checkouts {
         .await
     }
 
-    /// Puts what is staged into the index and writes its tree to the user's objects.
+    /// Puts what is staged into the index, which has exactly the files of `parent_tree`, and writes its tree to the user's objects.
     pub(crate) async fn write_tree(
         &self,
         goal: &Goal,
         name: &str,
         index: &Path,
         staged: &Staged,
+        (parent_tree, attributes): (&Oid, Attributes),
     ) -> Result<Oid, Error> {
         let to = goal.places.stage(name);
-        // Deletions first, and without a look at files: a link may be where their directory was.
-        for (option, paths) in [("--force-remove", &staged.deleted), ("--add", &staged.copied)] {
-            if !paths.is_empty() {
-                let input = paths.iter().flat_map(|path| path.iter().copied().chain([0])).collect();
-                let git = self.git(goal, Repository::Shared).work_tree(&to, index);
-                git.args(["update-index", "-z", option, "--replace", "--stdin"]).input(input).ok().await?;
-            }
+        match attributes {
+            Attributes::Base => self.add_with_base_attributes(goal, &to, index, staged, parent_tree).await?,
+            Attributes::Files => self.add_staged(goal, &to, index, &staged.deleted, &staged.copied).await?,
         }
         let tree = self.git(goal, Repository::Shared).index(index).args(["write-tree"]).ok().await?.oid()?;
         let places = goal.places.clone();

@@ -20,7 +20,6 @@ use crate::{
     names,
     oid::Oid,
     places::{blocking, check_real},
-    ports,
     prepare::Prepared,
     state::{Goal, State},
 };
@@ -183,6 +182,7 @@ impl Checkouts {
         let before = self.usage(goal.name()).await?.bytes;
         let mut cleaned = Cleaned::default();
         self.release(&goal).await?;
+        self.release_ports(goal.name());
         if cleanup == Cleanup::Never {
             return Ok(cleaned);
         }
@@ -210,14 +210,10 @@ impl Checkouts {
             .await?;
         }
         if cleaned.kept.is_empty() {
-            let (root, places) = (self.parts.root.clone(), goal.places.clone());
+            let places = goal.places.clone();
             blocking(move || {
-                places
-                    .bulky()
-                    .iter()
-                    .filter(|path| !path.ends_with("included"))
-                    .try_for_each(|path| places.remove(path))?;
-                ports::release(&root, &places)
+                let bulky = places.bulky();
+                bulky.iter().filter(|path| !path.ends_with("included")).try_for_each(|path| places.remove(path))
             })
             .await?;
         }

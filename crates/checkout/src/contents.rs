@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::{
     add::Kind,
+    attributes::Attributes,
     checkouts::Checkouts,
     clean::bytes_in,
     diff::{Change, Changes},
@@ -49,7 +50,8 @@ impl Checkouts {
         let index = self.index_of(&goal, name, &contents.tree).await?;
         let staged = self.stage_work(&goal, name, &work, &index).await?;
         if !staged.is_empty() {
-            let tree = self.write_tree(&goal, name, &index, &staged).await?;
+            let parent = (&contents.tree, Attributes::Base);
+            let tree = self.write_tree(&goal, name, &index, &staged, parent).await?;
             let Changes { files, .. } = self.changes(&goal, &contents.tree, &tree).await?;
             (contents.tree, contents.changed) = (tree, files);
         }

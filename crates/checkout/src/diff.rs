@@ -1,5 +1,9 @@
 //! Differences between commits: which files, how many lines, and the text within a limit.
 
+mod shares;
+
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -10,6 +14,13 @@ use crate::{
     oid::Oid,
     state::Goal,
 };
+use shares::Section;
+
+/// The most bytes of a whole difference that are read.
+const MOST_PATCH: usize = 64 * 1024 * 1024;
+
+/// Git compares no larger files: their sizes say what there is to know.
+const LARGE: &str = "core.bigFileThreshold=1m";
 
 /// A file that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +31,9 @@ pub struct Change {
     /// Where it was before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Its size now, in bytes; 0 when it was deleted. Absent in lists that leave sizes out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 /// How a file differs.
@@ -38,9 +52,12 @@ pub enum Status {
 /// The difference between two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diff {
-    /// The beginning and the end, with a line between them that says how much is left out. Secrets are masked.
+    /// The differences of the files, each within its share of the limit. What is missing of a file is said in its place. Secrets
+    /// are masked.
     pub text: String,
+    /// Whether something is missing.
     pub truncated: bool,
+    /// All files that differ, with their sizes.
     pub files: Vec<Change>,
     pub insertions: u64,
     pub deletions: u64,
@@ -61,10 +78,35 @@ impl Checkouts {
     pub async fn diff(&self, goal: &str, from: &Oid, to: &Oid, most_bytes: usize) -> Result<Diff, Error> {
         let goal = self.goal(goal).await?;
         let (from, to) = tokio::try_join!(self.tree_of(&goal, from), self.tree_of(&goal, to))?;
-        let (text, changes) =
-            tokio::try_join!(self.patch(&goal, &from, &to, &[], most_bytes), self.changes(&goal, &from, &to))?;
-        let Changes { files, insertions, deletions, .. } = changes;
-        Ok(Diff { truncated: text.1, text: text.0, files, insertions, deletions })
+        let (sections, changes) = tokio::try_join!(self.sections(&goal, &from, &to), self.changes(&goal, &from, &to))?;
+        let Changes { mut files, insertions, deletions, .. } = changes;
+        self.measure(&goal, &to, &mut files).await?;
+        let text = shares::within(&files, sections, most_bytes);
+        Ok(Diff { truncated: text.is_cut, text: text.text, files, insertions, deletions })
+    }
+
+    /// The sizes of files in a tree.
+    async fn measure(&self, goal: &Goal, tree: &Oid, files: &mut [Change]) -> Result<(), Error> {
+        let listed = self.git(goal, Repository::Ours).args(["ls-tree", "-r", "-z", "-l", "--full-tree", tree.as_str()]);
+        let sizes: HashMap<String, u64> = listed.ok().await?.parts()?.iter().filter_map(|line| size_of(line)).collect();
+        for file in files {
+            file.bytes = Some(sizes.get(&file.path).copied().unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    /// The difference of each file, in the order of [`Checkouts::changes`], as far as git writes it within bounds.
+    async fn sections(&self, goal: &Goal, from: &Oid, to: &Oid) -> Result<Vec<Section>, Error> {
+        let ran =
+            self.git(goal, Repository::Shared).setting(LARGE).args(patch_of(from, to)).most(MOST_PATCH).ok().await?;
+        // Of what is cut, the part before the cut is whole.
+        let end = if ran.missing > 0 { MOST_PATCH / 2 } else { ran.stdout.len() };
+        let mut sections = shares::sections(&ran.stdout[..end.min(ran.stdout.len())]);
+        for section in &mut sections {
+            let text = String::from_utf8_lossy(&section.bytes).into_owned();
+            section.bytes = self.parts.redactor.clean(text).into_inner().into_bytes();
+        }
+        Ok(sections)
     }
 
     /// The tree of a commit.
@@ -82,19 +124,7 @@ impl Checkouts {
         paths: &[String],
         most: usize,
     ) -> Result<(String, bool), Error> {
-        let asked = [
-            "diff-tree",
-            "-r",
-            "-p",
-            "-M",
-            "--no-color",
-            "--no-ext-diff",
-            "--no-textconv",
-            from.as_str(),
-            to.as_str(),
-            "--",
-        ];
-        let ran = self.git(goal, Repository::Shared).args(asked).args(paths).most(most).ok().await?;
+        let ran = self.git(goal, Repository::Shared).args(patch_of(from, to)).args(paths).most(most).ok().await?;
         let (truncated, half) = (ran.missing > 0, most - most / 2);
         let tail = ran.stdout.get(half.min(ran.stdout.len())..).unwrap_or_default().to_vec();
         let head = ran.stdout[..ran.stdout.len() - tail.len()].to_vec();
@@ -124,6 +154,18 @@ impl Checkouts {
             answer: String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned(),
         })
     }
+}
+
+/// The command that writes a difference, before the paths.
+fn patch_of<'a>(from: &'a Oid, to: &'a Oid) -> [&'a str; 10] {
+    ["diff-tree", "-r", "-p", "-M", "--no-color", "--no-ext-diff", "--no-textconv", from.as_str(), to.as_str(), "--"]
+}
+
+/// Reads the path and the size of a file in a line of `ls-tree -z -l`.
+fn size_of(line: &[u8]) -> Option<(String, u64)> {
+    let at = line.iter().position(|byte| *byte == b'\t')?;
+    let size = std::str::from_utf8(&line[..at]).ok()?.rsplit(' ').next()?.parse().ok()?;
+    Some((shown(&line[at + 1..]), size))
 }
 
 /// The mode of what is not there.
@@ -157,7 +199,7 @@ fn parse(answer: &[u8]) -> Option<Changes> {
                 _ => (Status::Modified, false),
             };
             let (path, from) = if moved { (parts.next()?, Some(shown(&first))) } else { (first, None) };
-            changes.files.push(Change { path: shown(&path), status, from });
+            changes.files.push(Change { path: shown(&path), status, from, bytes: None });
         } else {
             let mut fields = part.splitn(3, |byte| *byte == b'\t');
             // A binary file has hyphens in place of numbers.
@@ -189,8 +231,8 @@ mod tests {
         assert_eq!(
             changes.files,
             [
-                Change { path: "\"new\\nline\"".into(), status: Status::Added, from: None },
-                Change { path: "moved".into(), status: Status::Renamed, from: Some("old".into()) },
+                Change { path: "\"new\\nline\"".into(), status: Status::Added, from: None, bytes: None },
+                Change { path: "moved".into(), status: Status::Renamed, from: Some("old".into()), bytes: None },
             ]
         );
         assert_eq!(parse(b":broken\0"), None);

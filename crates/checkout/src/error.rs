@@ -15,6 +15,10 @@ pub enum Error {
     Glob { glob: String, reason: String },
     #[error("{} is not in a git repository: {reason}", directory.display())]
     NotARepository { directory: PathBuf, reason: String },
+    #[error("goals may not work in {}: its repository uses {}, which is outside of the allowed directories", directory.display(), outside.display())]
+    NotAllowed { directory: PathBuf, outside: PathBuf },
+    #[error("the protected path {path} is not in the checkout as the base has it")]
+    NotProtected { path: String },
     #[error("the repository {} has no commit yet", repository.display())]
     NoCommit { repository: PathBuf },
     #[error("unknown base {base:?}: not a commit of {}", repository.display())]
@@ -82,6 +86,8 @@ pub enum Error {
     Damaged { path: PathBuf, reason: String },
     #[error("{} is not a directory of ours any more: {reason}", path.display())]
     Replaced { path: PathBuf, reason: &'static str },
+    #[error("{} is not the directory that the goal was started for: {reason}", path.display())]
+    OtherDirectory { path: PathBuf, reason: &'static str },
 }
 
 impl Error {
@@ -105,11 +111,13 @@ impl Explain for Error {
             | Self::ReadOnly { .. }
             | Self::NoBranch
             | Self::Setup { .. } => FailureKind::Invalid,
+            Self::NotAllowed { .. } => FailureKind::Denied,
             Self::UnknownGoal { .. }
             | Self::UnknownCheckout { .. }
             | Self::UnknownCommit { .. }
             | Self::UnknownBranch { .. } => FailureKind::NotFound,
             Self::NotClean { .. }
+            | Self::OtherDirectory { .. }
             | Self::InPlaceTaken { .. }
             | Self::BranchExists { .. }
             | Self::OtherOptions { .. }
@@ -120,6 +128,7 @@ impl Explain for Error {
             Self::Quota { .. } | Self::IncludedTooLarge { .. } => FailureKind::TooLarge,
             Self::NoPorts { .. } | Self::GitStopped { .. } => FailureKind::Unavailable,
             Self::DiskFull { .. }
+            | Self::NotProtected { .. }
             | Self::Git { .. }
             | Self::GitAnswer { .. }
             | Self::File { .. }
@@ -134,6 +143,8 @@ impl Explain for Error {
             Self::Invalid { .. } => "invalid_checkout_value",
             Self::Glob { .. } => "invalid_glob",
             Self::NotARepository { .. } => "not_a_repository",
+            Self::NotAllowed { .. } => "cwd_denied",
+            Self::NotProtected { .. } => "not_protected",
             Self::NoCommit { .. } => "no_commit",
             Self::UnknownBase { .. } => "unknown_base",
             Self::OldGit { .. } => "git_too_old",
@@ -165,12 +176,15 @@ impl Explain for Error {
             Self::File { .. } => "checkout_file",
             Self::Damaged { .. } => "checkout_damaged",
             Self::Replaced { .. } => "checkout_replaced",
+            Self::OtherDirectory { .. } => "other_directory",
         }
     }
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NotARepository { .. } => "run `git init`, commit, and try again, or name another directory".into(),
+            Self::OtherDirectory { .. } => "put the directory back, or start another goal with its real path".into(),
+            Self::NotAllowed { .. } => "the operator lists directories under `goals.directories` in the config".into(),
             Self::NoCommit { .. } => "commit something first: `git commit --allow-empty -m start`".into(),
             Self::UnknownBase { .. } => "name a branch, tag or commit that `git rev-parse` knows".into(),
             Self::OldGit { .. } => "install a newer git, and put it first in PATH".into(),
@@ -213,6 +227,7 @@ impl Explain for Error {
             }
             Self::Process(error) => return error.hint(),
             Self::Invalid { .. }
+            | Self::NotProtected { .. }
             | Self::Glob { .. }
             | Self::UnknownGoal { .. }
             | Self::UnknownCheckout { .. }

@@ -14,6 +14,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::{
     checkouts::Checkouts,
     error::Error,
+    opened::OpenedRepository,
     places::{blocking, make_directory},
     state::Goal,
 };
@@ -61,6 +62,8 @@ const SETTLE: Duration = Duration::from_secs(30);
 pub(crate) enum Repository {
     /// Our git directory. New objects stay with us.
     Ours,
+    /// Our git directory, and attributes that change no byte of a file.
+    Plain,
     /// Our git directory, but new objects go to the user's repository.
     Shared,
     /// The user's repository, for its refs.
@@ -78,6 +81,7 @@ pub(crate) struct Git<'a> {
     input: Vec<u8>,
     most: usize,
     name: String,
+    repository: Option<OpenedRepository>,
 }
 
 /// A git command that has ended.
@@ -97,8 +101,14 @@ impl Checkouts {
         let git = self.git_in(goal.name(), &ours);
         match repository {
             Repository::Ours => git.variable("GIT_DIR", &ours),
-            Repository::Shared => git.variable("GIT_DIR", &ours).variable("GIT_OBJECT_DIRECTORY", &goal.record.objects),
-            Repository::Users => git.variable("GIT_DIR", &goal.record.common),
+            Repository::Plain => git
+                .variable("GIT_DIR", &goal.places.plain_git())
+                .variable("GIT_OBJECT_DIRECTORY", &ours.join("objects")),
+            Repository::Shared => git
+                .variable("GIT_DIR", &ours)
+                .variable("GIT_OBJECT_DIRECTORY", &goal.record.objects)
+                .in_repository(goal.record.opened()),
+            Repository::Users => git.variable("GIT_DIR", &goal.record.common).in_repository(goal.record.opened()),
         }
     }
 
@@ -132,6 +142,7 @@ impl Checkouts {
             input: Vec::new(),
             most: MOST_OUTPUT,
             name: goal.to_owned(),
+            repository: None,
         }
     }
 
@@ -169,6 +180,12 @@ impl Git<'_> {
     pub(crate) fn variable(mut self, name: &str, path: &Path) -> Self {
         // The root and the repository were checked to be UTF-8.
         self.environment.push((name.to_owned(), path.to_string_lossy().into_owned()));
+        self
+    }
+
+    /// Runs only while this repository is the one that the goal was prepared for.
+    fn in_repository(mut self, repository: OpenedRepository) -> Self {
+        self.repository = Some(repository);
         self
     }
 
@@ -235,6 +252,9 @@ impl Git<'_> {
     pub(crate) async fn run(self, allowed: &[i32]) -> Result<Ran, Error> {
         let command = self.args.first().cloned().unwrap_or_default();
         let checkouts = self.checkouts;
+        if let Some(repository) = &self.repository {
+            checkouts.check_opened_again(repository)?;
+        }
         let temporary = checkouts.temporary(&self.name).await?;
         let (order, redactor) = (self.command(temporary)?, &checkouts.parts.redactor);
         let finished = checkouts.parts.launcher.run(&order, checkouts.parts.clock.as_ref()).await?;

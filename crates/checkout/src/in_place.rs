@@ -107,7 +107,7 @@ impl Checkouts {
     pub(crate) async fn take_over(&self, goal: &Goal, name: &str, commit: &Oid) -> Result<State, Error> {
         self.check_branch(goal).await?;
         let tree = self.tree_of(goal, commit).await?;
-        let port = self.lease_ports(goal.name(), name).await?;
+        let port = self.lease_ports(goal.name(), name, None).await?;
         for (other, _) in states(goal).await?.into_iter().filter(|(_, state)| state.kind == Kind::Writer) {
             let path = goal.places.state(&other);
             fs::remove_file(&path).map_err(Error::file("remove", path))?;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    attributes::Attributes,
     checkouts::{Checkouts, globs},
     error::Error,
     git::Repository,
@@ -51,7 +52,7 @@ impl Checkouts {
             self.check_free(goal).await?;
         }
         let index = self.copy_users_index(goal, facts).await?;
-        let mut scan = self.scan(goal, top, &index).await?;
+        let mut scan = self.scan(goal, Repository::Ours, top, &index).await?;
         if is_head {
             let base = goal.record.prepared.base.to_string();
             let asked = ["diff-index", "--cached", "--name-only", "-z", "--no-renames", &base];
@@ -178,7 +179,8 @@ impl Checkouts {
         if staged.is_empty() {
             return Ok(());
         }
-        let tree = self.write_tree(goal, USERS, &index, &staged).await?;
+        let parent = (&goal.record.prepared.base_tree, Attributes::Files);
+        let tree = self.write_tree(goal, USERS, &index, &staged, parent).await?;
         let prepared = &goal.record.prepared;
         if tree == prepared.base_tree {
             return Ok(());

@@ -2,14 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    checkouts::Checkouts,
-    error::Error,
-    git::Repository,
-    oid::Oid,
-    places::{blocking, read_json, write_json},
-    state::Goal,
-};
+use crate::{checkouts::Checkouts, error::Error, git::Repository, oid::Oid, state::Goal};
 
 /// Whether the result was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +22,11 @@ pub enum Land {
         old: Oid,
         new: Oid,
     },
+    /// The branch has the work already.
+    AlreadyLanded {
+        branch: String,
+        at: Oid,
+    },
     /// The branch is checked out, so the user must take the result.
     CheckedOut {
         branch: String,
@@ -39,6 +37,7 @@ pub enum Land {
     NotFastForward {
         branch: String,
         at: Oid,
+        command: String,
     },
     /// The verdict is about another tree.
     NotVerified {
@@ -47,17 +46,9 @@ pub enum Land {
     },
 }
 
-/// A landing that may have been made: written before the branch moves.
-#[derive(Debug, Serialize, Deserialize)]
-struct Landing {
-    branch: String,
-    old: Oid,
-    new: Oid,
-}
-
 impl Checkouts {
     /// Fast-forwards a branch, usually the one that the goal started from, to `head` by compare-and-swap. A branch that is
-    /// checked out anywhere is never moved. A landing that was made already is answered again.
+    /// checked out anywhere is never moved.
     pub async fn land(&self, goal: &str, into: Option<&str>, head: &Oid, verdict: &Verdict) -> Result<Land, Error> {
         let _refs = self.lock_refs(goal).await;
         let goal = self.goal(goal).await?;
@@ -76,25 +67,28 @@ impl Checkouts {
         }
         let (old, worktree) = tokio::try_join!(self.read_ref(&goal, &reference), self.checked_out(&goal, &branch))?;
         let old = old.ok_or_else(unknown)?;
-        if old == *head {
-            let before = earlier(&goal).await?.filter(|landing| landing.branch == branch && landing.new == *head);
-            let old = before.map_or(old, |landing| landing.old);
-            return Ok(Land::FastForwarded { branch, old, new: head.clone() });
+        if old == *head || self.is_ancestor(&goal, head, &old).await? {
+            return Ok(Land::AlreadyLanded { branch, at: old });
         }
-        if !self.is_ancestor(&goal, &old, head).await? {
-            return Ok(Land::NotFastForward { branch, at: old });
+        let is_behind = self.is_ancestor(&goal, &old, head).await?;
+        let way = if is_behind { Way::Forward } else { Way::Merge };
+        let place = if worktree.is_some() { Place::CheckedOut } else { Place::Elsewhere };
+        let command = command(&goal, way, place);
+        match (way, worktree) {
+            (Way::Merge, _) => Ok(Land::NotFastForward { branch, at: old, command }),
+            (Way::Forward, Some(worktree)) => {
+                Ok(Land::CheckedOut { branch, worktree: worktree.display().to_string(), command })
+            }
+            (Way::Forward, None) => self.fast_forward(&goal, &reference, (branch, old, head.clone())).await,
         }
-        if let Some(worktree) = worktree {
-            let command = format!("git merge --ff-only {}", goal.record.prepared.branch);
-            return Ok(Land::CheckedOut { branch, worktree: worktree.display().to_string(), command });
-        }
-        let (path, landing) = (goal.places.landing(), Landing { branch, old, new: head.clone() });
-        let landing = blocking(move || write_json(&path, &landing).map(|()| landing)).await?;
-        self.fast_forward(&goal, &reference, landing).await
     }
 
-    async fn fast_forward(&self, goal: &Goal, reference: &str, landing: Landing) -> Result<Land, Error> {
-        let Landing { branch, old, new } = landing;
+    async fn fast_forward(
+        &self,
+        goal: &Goal,
+        reference: &str,
+        (branch, old, new): (String, Oid, Oid),
+    ) -> Result<Land, Error> {
         let message = format!("drawloom: land {}", goal.name());
         let git = self.git(goal, Repository::Users);
         let moved = git.args(["update-ref", "-m", &message, reference, new.as_str(), old.as_str()]).ok().await;
@@ -112,7 +106,40 @@ impl Checkouts {
     }
 }
 
-async fn earlier(goal: &Goal) -> Result<Option<Landing>, Error> {
-    let path = goal.places.landing();
-    blocking(move || read_json(&path)).await
+/// How the work comes to a branch.
+#[derive(Clone, Copy)]
+enum Way {
+    Forward,
+    Merge,
+}
+
+/// Whether the branch is what the user has checked out.
+#[derive(Clone, Copy)]
+enum Place {
+    CheckedOut,
+    Elsewhere,
+}
+
+/// The command for the user. It works while the uncommitted files that the goal began with lie in the checkout.
+fn command(goal: &Goal, way: Way, place: Place) -> String {
+    let prepared = &goal.record.prepared;
+    let (branch, base) = (&prepared.branch, format!("refs/drawloom/{}/base", goal.name()));
+    let merge = match way {
+        Way::Forward => format!("git merge --ff-only {branch}"),
+        Way::Merge => format!("git merge {branch}"),
+    };
+    match (way, place) {
+        _ if prepared.base == prepared.base_commit => merge,
+        (_, Place::Elsewhere) => merge,
+        // The base has these files. The branch and the index go to it, and no file is touched.
+        (Way::Forward, Place::CheckedOut) => {
+            format!("git merge-base --is-ancestor HEAD {base} && git reset -q {base} && {merge}")
+        }
+        // The work has these files. The stash keeps them as they were.
+        (Way::Merge, Place::CheckedOut) => format!(
+            "cd \"$(git rev-parse --show-toplevel)\" && git diff --name-only -z {} {base} | git --literal-pathspecs stash push -q \
+             --include-untracked --pathspec-from-file=- --pathspec-file-nul && {merge}",
+            prepared.base_commit.short()
+        ),
+    }
 }

@@ -32,6 +32,7 @@ impl Checkouts {
             }
         }
         self.release(&found).await?;
+        self.release_ports(goal);
         Ok(kept)
     }
 }

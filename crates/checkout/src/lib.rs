@@ -12,6 +12,7 @@
 //! The program `git` does the work, version 2.38 or newer. It runs through the launcher of `process`, so no git outlives us.
 
 mod add;
+mod attributes;
 mod checkouts;
 mod checkpoint;
 mod clean;
@@ -20,6 +21,7 @@ mod config;
 mod contents;
 mod diff;
 mod durable;
+mod embedded;
 mod error;
 mod git;
 mod in_place;
@@ -30,15 +32,20 @@ mod merge;
 mod names;
 mod oid;
 mod open;
+mod opened;
 mod places;
 mod ports;
 mod prepare;
 mod private;
+mod raw;
 mod refs;
 mod reset;
 mod scan;
+mod seen;
+mod setup;
 mod stage;
 mod state;
+mod triggers;
 mod verify;
 
 pub use add::{Added, Kind};
@@ -55,4 +62,5 @@ pub use oid::Oid;
 pub use open::{Opened, open};
 pub use prepare::{Prepare, Prepared};
 pub use stage::{LeftOut, Reason};
+pub use triggers::Trigger;
 pub use verify::{CommandResult, Program, Tampered, Verified, Verify, VerifyCommand};

@@ -64,7 +64,7 @@ pub(crate) fn is_git_name(path: &[u8], is_link: bool) -> bool {
 
 /// A name as file systems compare it that ignore case (Windows, macOS), trailing dots and spaces and streams (Windows), or
 /// invisible characters (macOS).
-fn plain_name(name: &[u8]) -> Vec<u8> {
+pub(crate) fn plain_name(name: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(name);
     let visible = text.chars().filter(
         |c| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'),

@@ -36,6 +36,16 @@ impl Places {
         self.0.join("git")
     }
 
+    /// The same, with attributes that change no byte of a file.
+    pub(crate) fn plain_git(&self) -> PathBuf {
+        self.0.join("git-plain")
+    }
+
+    /// What the setup command made or changed in a checkout.
+    pub(crate) fn setup(&self, name: &str) -> PathBuf {
+        self.0.join("setup").join(format!("{name}.json"))
+    }
+
     /// Copies of the user's ignored files that every checkout gets.
     pub(crate) fn included(&self) -> PathBuf {
         self.0.join("included")
@@ -93,10 +103,6 @@ impl Places {
 
     pub(crate) fn verdict(&self, digest: &str) -> PathBuf {
         self.0.join("verdicts").join(format!("{digest}.json"))
-    }
-
-    pub(crate) fn landing(&self) -> PathBuf {
-        self.0.join("landing.json")
     }
 
     fn trash(&self) -> PathBuf {

@@ -14,6 +14,7 @@ use crate::{
     git::{Repository, parts},
     names,
     oid::Oid,
+    opened::inode_of,
     places::{blocking, write_json},
     state::{Goal, Record},
 };
@@ -106,6 +107,7 @@ impl Checkouts {
                 warnings: Vec::new(),
             },
             borrowed: borrowed(&facts.objects)?,
+            inode: Some(inode_of(&facts.common)?),
             common: facts.common.clone(),
             objects: facts.objects.clone(),
             submodules: BTreeSet::new(),
@@ -183,14 +185,16 @@ impl Checkouts {
             (_, _) => return Err(not_here("it is inside a git directory".into())),
         };
         let resolve = |path: &str| fs::canonicalize(path).map_err(Error::file("resolve", path));
-        Ok(Facts {
+        let facts = Facts {
             git_directory: resolve(git_directory)?,
             common: resolve(common)?,
             objects: resolve(objects)?,
             object_format: object_format.to_owned(),
             is_shallow: is_shallow == "true",
             work_tree,
-        })
+        };
+        self.check_opened(directory, &facts, &borrowed(&facts.objects)?)?;
+        Ok(facts)
     }
 
     /// The commit to start from and the branch that it is.

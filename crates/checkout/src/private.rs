@@ -1,8 +1,12 @@
 //! Our git directory of a goal. It has no refs and no hooks: only settings, and the way to the user's objects.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use crate::{
+    attributes::NEUTRAL,
     checkouts::Checkouts,
     error::Error,
     places::{Places, blocking, make_directory, write_file},
@@ -23,6 +27,9 @@ const TAKEN_OVER: &[&str] = &[
 
 /// The longest list of ignored files that is taken over, in bytes.
 const LONGEST_EXCLUDES: u64 = 1024 * 1024;
+
+/// The user's list of ignored files, in the home directory.
+const OWN_IGNORE: &str = ".config/git/ignore";
 
 /// What coding CLIs leave where they work: not a part of the work.
 const OWN_EXCLUDES: &[u8] = b".aider*\n";
@@ -59,25 +66,34 @@ impl Checkouts {
         let global =
             settings.iter().rev().find(|(name, _)| name == "core.excludesfile").map(|(_, value)| value.clone());
         let global = match (global, &home) {
-            (Some(path), Some(home)) => Some(path.replacen("~/", &format!("{home}/"), 1)),
-            (Some(path), None) => Some(path),
-            (None, Some(home)) => Some(format!("{home}/.config/git/ignore")),
+            (Some(path), Some(home)) => Some(PathBuf::from(path.replacen("~/", &format!("{home}/"), 1))),
+            (Some(path), None) => Some(PathBuf::from(path)),
+            (None, Some(home)) => Some(Path::new(home).join(OWN_IGNORE)),
             (None, None) => None,
         };
-        let (git, common, objects) = (places.git(), facts.common.clone(), facts.objects.clone());
+        // The config of a repository may name any file, and workers can read what is taken over.
+        let is_own = |path: &Path| home.as_ref().is_some_and(|home| path == Path::new(home).join(OWN_IGNORE));
+        let global = global.filter(|path| is_own(path) || self.may_read(path));
+        let (common, objects) = (facts.common.clone(), facts.objects.clone());
         let places = places.clone();
         blocking(move || {
-            places.remove(&git)?;
-            write_repository(&git, &config, &objects, &common.join("shallow"))?;
+            for git in [places.git(), places.plain_git()] {
+                places.remove(&git)?;
+                write_repository(&git, &config, &objects, &common.join("shallow"))?;
+            }
             let mut excludes = OWN_EXCLUDES.to_vec();
-            for path in [Some(common.join("info/exclude")), global.map(Into::into)].into_iter().flatten() {
+            for path in [Some(common.join("info/exclude")), global].into_iter().flatten() {
                 let small = fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LONGEST_EXCLUDES);
                 if let (true, Ok(content)) = (small, fs::read(&path)) {
                     excludes.extend(content);
                     excludes.push(b'\n');
                 }
             }
-            write_file(&git.join("info/exclude"), &excludes).map(|()| is_partial)
+            for git in [places.git(), places.plain_git()] {
+                write_file(&git.join("info/exclude"), &excludes)?;
+            }
+            write_file(&places.plain_git().join("info/attributes"), format!("* {NEUTRAL}\n").as_bytes())?;
+            Ok(is_partial)
         })
         .await
     }

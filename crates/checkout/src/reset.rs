@@ -3,12 +3,12 @@
 use std::fs;
 
 use crate::{
+    attributes::Attributes,
     checkouts::Checkouts,
     error::Error,
-    git::Repository,
     oid::Oid,
     places::check_real,
-    stage::{LeftOut, Reason},
+    stage::LeftOut,
     state::{Goal, State},
 };
 
@@ -19,7 +19,7 @@ const MOST_NAMED: usize = 10;
 pub(crate) struct Unsaved {
     /// What the next checkpoint would have.
     pub(crate) changed: Vec<String>,
-    /// What checkpoints leave out, except ignored files.
+    /// What checkpoints leave out, except what can be made again.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -45,8 +45,7 @@ impl Checkouts {
             goal.save_state(name, &state).await?;
         }
         let next = self.index_of(&goal, name, &state.parent_tree).await?;
-        let git = self.git(&goal, Repository::Ours).work_tree(&goal.places.work(name), &next);
-        git.args(["read-tree", "--reset", "-u", tree.as_str()]).ok().await?;
+        self.write_files(&goal, &goal.places.work(name), &next, &tree).await?;
         let index = goal.places.index(name, &tree);
         fs::rename(&next, &index).map_err(Error::file("replace", index))?;
         self.make_private(&goal, name, commit, &tree).await?;
@@ -63,11 +62,14 @@ impl Checkouts {
     pub(crate) async fn unsaved(&self, goal: &Goal, name: &str, state: &State) -> Result<Unsaved, Error> {
         let index = self.index_of(goal, name, &state.parent_tree).await?;
         let staged = self.stage_work(goal, name, &goal.work(name, state.kind), &index).await?;
-        let is_lost = |left: &&LeftOut| left.reason != Reason::Ignored;
+        let is_lost = |left: &&LeftOut| !left.reason.can_be_made_again();
         let left_out = staged.left_out.iter().filter(is_lost).take(MOST_NAMED).map(|left| left.path.clone()).collect();
         let mut unsaved = Unsaved { changed: Vec::new(), left_out };
-        if !staged.is_empty() && self.write_tree(goal, name, &index, &staged).await? != state.parent_tree {
-            unsaved.changed = staged.paths().take(MOST_NAMED).map(|path| crate::names::shown(path)).collect();
+        if !staged.is_empty() {
+            let parent = (&state.parent_tree, Attributes::Base);
+            if self.write_tree(goal, name, &index, &staged, parent).await? != state.parent_tree {
+                unsaved.changed = staged.paths().take(MOST_NAMED).map(|path| crate::names::shown(path)).collect();
+            }
         }
         Ok(unsaved)
     }

@@ -40,8 +40,14 @@ pub(crate) enum Tracked {
 
 impl Checkouts {
     /// Compares the files in `work_tree` with the index.
-    pub(crate) async fn scan(&self, goal: &Goal, work_tree: &Path, index: &Path) -> Result<Scan, Error> {
-        let git = || self.git(goal, Repository::Ours).work_tree(work_tree, index);
+    pub(crate) async fn scan(
+        &self,
+        goal: &Goal,
+        repository: Repository,
+        work_tree: &Path,
+        index: &Path,
+    ) -> Result<Scan, Error> {
+        let git = || self.git(goal, repository).work_tree(work_tree, index);
         let asked = ["ls-files", "-z", "-t", "--modified", "--deleted", "--others", "--exclude-standard"];
         let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
         let (listed, ignored) = tokio::join!(git().args(asked).ok(), git().args(ignored).ok());

@@ -23,9 +23,11 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    embedded::{EmbeddedRepositories, is_bytecode},
     error::Error,
     names::{is_git_name, shown},
     scan::{Scan, Tracked},
+    seen::Seen,
 };
 
 /// A file that a checkpoint does not contain, or contains as it was before.
@@ -57,10 +59,23 @@ pub enum Reason {
     LeadsOut,
     /// It is a pipe, a socket or a device.
     SpecialFile,
+    /// It is in a directory that git takes for a repository: its settings and hooks would be used there.
+    EmbeddedRepository,
+    /// It is compiled code that an interpreter loads in place of its source.
+    Bytecode,
+    /// The setup command made or changed it, and the worker did not.
+    Setup,
     /// Git refuses the name.
     GitName,
     /// It cannot be read.
     Unreadable,
+}
+
+impl Reason {
+    /// Whether the file comes back when a program is run again, so that nothing is lost with it.
+    pub(crate) fn can_be_made_again(self) -> bool {
+        matches!(self, Self::Ignored | Self::Bytecode | Self::Setup)
+    }
 }
 
 /// What may be kept.
@@ -72,6 +87,8 @@ pub(crate) struct Rules {
     pub(crate) max_total_bytes: u64,
     pub(crate) max_new_files: usize,
     pub(crate) submodules: Vec<String>,
+    /// What the setup command left, by path.
+    pub(crate) setup: BTreeMap<String, String>,
 }
 
 /// The changed files that may be kept.
@@ -110,10 +127,13 @@ impl Staged {
 pub(crate) fn stage(from: &Path, to: &Path, scan: &Scan, rules: &Rules) -> Result<Staged, Error> {
     let mut staged = Staged::default();
     let top = File::open(from).map_err(Error::file("open", from))?;
-    let mut stage = Stage { top: top.into(), to: to.to_owned(), rules, bytes: 0 };
-    let new = scan.changed.values().filter(|tracked| **tracked == Tracked::No).count();
+    let mut stage =
+        Stage { top: top.into(), to: to.to_owned(), rules, bytes: 0, repositories: EmbeddedRepositories::default() };
+    let (of_setup, changed): (Vec<_>, Vec<_>) = scan.changed.iter().partition(|(path, _)| stage.is_of_setup(path));
+    of_setup.iter().for_each(|(path, _)| staged.leave_out(path, Reason::Setup));
+    let new = changed.iter().filter(|(_, tracked)| **tracked == Tracked::No).count();
     let too_many = new > rules.max_new_files;
-    for (path, tracked) in &scan.changed {
+    for (path, tracked) in changed {
         let kept = match (tracked, too_many) {
             (Tracked::No, true) => Err(Reason::TooMany),
             (Tracked::No | Tracked::Yes, _) => stage.one(path, *tracked)?,
@@ -151,9 +171,15 @@ struct Stage<'a> {
     rules: &'a Rules,
     /// How much was copied so far.
     bytes: u64,
+    repositories: EmbeddedRepositories,
 }
 
 impl Stage<'_> {
+    fn is_of_setup(&self, path: &[u8]) -> bool {
+        let left = self.rules.setup.get(&shown(path));
+        left.is_some_and(|left| *left == Seen::at(&self.top, path).text())
+    }
+
     /// Copies one path, or says why it is left out.
     fn one(&mut self, path: &[u8], tracked: Tracked) -> Result<Result<Kept, Reason>, Error> {
         if self.rules.submodules.iter().any(|submodule| *submodule == shown(path)) {
@@ -181,6 +207,13 @@ impl Stage<'_> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         if is_git_name(path, kind == FileType::Symlink) {
             return Ok(Err(Reason::GitName));
+        }
+        let is_file = matches!(kind, FileType::Symlink | FileType::RegularFile);
+        if is_file && is_bytecode(path) {
+            return Ok(Err(Reason::Bytecode));
+        }
+        if is_file && self.repositories.contain(&self.top, path) {
+            return Ok(Err(Reason::EmbeddedRepository));
         }
         match kind {
             // A directory where the index has a file: the file is deleted. What is in the directory are other paths.

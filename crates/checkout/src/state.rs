@@ -24,6 +24,9 @@ pub(crate) struct Record {
     pub(crate) prepared: Prepared,
     /// The git directory that all worktrees of the user's repository share.
     pub(crate) common: PathBuf,
+    /// The inode of that directory, to notice another one in its place.
+    #[serde(default)]
+    pub(crate) inode: Option<u64>,
     /// Where the user's repository has its objects.
     pub(crate) objects: PathBuf,
     /// Other object directories that it borrows from.

@@ -1,5 +1,6 @@
 //! Verifying a commit outside of any worker: a fresh checkout of its tree, set up, with protected paths as the base has them.
 
+mod held;
 mod protect;
 mod run;
 
@@ -9,8 +10,8 @@ use drawloom_contract::time::Instant;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use protect::Protected;
 pub use protect::Tampered;
+use protect::{Protected, ProtectedFile};
 pub use run::CommandResult;
 
 use crate::{
@@ -28,7 +29,8 @@ pub struct Verify {
     pub commit: Oid,
     pub commands: Vec<VerifyCommand>,
     /// Globs of paths that workers must not change, such as tests and the configuration of verifiers. They are restored from
-    /// the base: what workers changed, added or deleted there has no effect.
+    /// the base, byte for byte: what workers changed, added or deleted there has no effect, and a command that changes one of them
+    /// fails.
     pub protect: Vec<String>,
     /// What protected paths are restored from; the base of the goal when absent.
     pub base: Option<Oid>,
@@ -97,7 +99,7 @@ impl Outcome {
 
     /// Whether a command said no. One that did not finish said nothing.
     fn is_red(&self) -> bool {
-        self.results.iter().any(|result| !result.ok && !result.timed_out && result.exit_code.is_some())
+        self.results.iter().any(|result| !result.timed_out && result.exit_code.is_some_and(|code| code != 0))
     }
 }
 
@@ -109,13 +111,13 @@ impl Checkouts {
         let goal = self.goal(goal).await?;
         let base = verify.base.as_ref().unwrap_or(&goal.record.prepared.base);
         let (tree, base_tree) = tokio::try_join!(self.tree_of(&goal, &verify.commit), self.tree_of(&goal, base))?;
-        let Protected { tree: protected_tree, tampered, unused } =
+        let Protected { tree: protected_tree, tampered, files, unused } =
             self.protect(&goal, verify, &tree, &base_tree).await?;
-        let digest = self.digest_of(&goal, verify);
+        let digest = self.digest_of(&goal, verify, &base_tree);
         let until = verify.within.map(|within| self.parts.clock.now().after(within));
-        let (outcome, cached) = self.outcome(&goal, verify, (&protected_tree, &digest), until).await?;
+        let (outcome, cached) = self.outcome(&goal, verify, (&protected_tree, &files, &digest), until).await?;
         let before = match verify.witness && outcome.is_green() {
-            true => Some(self.outcome(&goal, verify, (&base_tree, &digest), until).await?.0),
+            true => Some(self.outcome(&goal, verify, (&base_tree, &files, &digest), until).await?.0),
             false => None,
         };
         let red_before = before.as_ref().map(Outcome::is_red);
@@ -137,11 +139,11 @@ impl Checkouts {
     }
 
     /// Of the commands and of all that can change their answer, besides the tree.
-    fn digest_of(&self, goal: &Goal, verify: &Verify) -> String {
+    fn digest_of(&self, goal: &Goal, verify: &Verify, base_tree: &Oid) -> String {
         let sandbox = &self.parts.sandbox;
         let surroundings = format!("{:?} {:?} {:?}", sandbox.confined, sandbox.network, sandbox.limits);
         let path = self.parts.environment.iter().find(|(name, _)| name == "PATH");
-        let asked = (&verify.commands, &verify.protect, self.setup_of(goal));
+        let asked = (&verify.commands, &verify.protect, base_tree, self.setup_of(goal));
         hex(&serde_json::to_vec(&(asked, surroundings, path)).unwrap_or_default())
     }
 
@@ -150,7 +152,7 @@ impl Checkouts {
         &self,
         goal: &Goal,
         verify: &Verify,
-        (tree, digest): (&Oid, &str),
+        (tree, protected, digest): (&Oid, &[ProtectedFile], &str),
         until: Option<Instant>,
     ) -> Result<(Outcome, bool), Error> {
         let path: PathBuf = goal.places.verdict(&hex(format!("{tree} {digest}").as_bytes()));
@@ -158,7 +160,7 @@ impl Checkouts {
         if let Some(known) = blocking(move || read_json(&known)).await? {
             return Ok((known, true));
         }
-        let outcome = self.run_commands(goal, verify, tree, until).await?;
+        let outcome = self.run_commands(goal, verify, (tree, protected), until).await?;
         if !outcome.results.iter().any(|result| result.timed_out || result.exit_code.is_none()) {
             let saved = outcome.clone();
             blocking(move || write_json(&path, &saved)).await?;
@@ -196,6 +198,7 @@ fn reasons(outcome: &Outcome, before: Option<&Outcome>, tampered: &[Tampered]) -
     reasons
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// The digest of these bytes.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -13,6 +13,7 @@ use crate::{
     names::{rooted, shown},
     oid::Oid,
     places::{blocking, make_directory},
+    raw::{Entry, RawChange, index_line},
     state::Goal,
 };
 
@@ -39,17 +40,17 @@ pub(super) struct Protected {
     /// The tree to verify.
     pub(super) tree: Oid,
     pub(super) tampered: Vec<Tampered>,
+    /// The protected files of the base.
+    pub(super) files: Vec<ProtectedFile>,
     /// Globs that match no file of the base.
     pub(super) unused: Vec<String>,
 }
 
-/// A file that differs from the base.
-struct Different {
-    path: Vec<u8>,
-    /// Mode and id in the base; absent when the base does not have it.
-    base: Option<(String, String)>,
-    is_in_commit: bool,
-    status: Status,
+/// A protected file, as the base has it.
+#[derive(Debug, Clone)]
+pub(super) struct ProtectedFile {
+    pub(super) path: Vec<u8>,
+    pub(super) entry: Entry,
 }
 
 impl Checkouts {
@@ -61,7 +62,7 @@ impl Checkouts {
         tree: &Oid,
         base_tree: &Oid,
     ) -> Result<Protected, Error> {
-        let mut found = Protected { tree: tree.clone(), tampered: Vec::new(), unused: Vec::new() };
+        let mut found = Protected { tree: tree.clone(), tampered: Vec::new(), files: Vec::new(), unused: Vec::new() };
         if verify.protect.is_empty() {
             return Ok(found);
         }
@@ -69,29 +70,29 @@ impl Checkouts {
         let wanted: Vec<String> =
             verify.protect.iter().map(|glob| rooted(glob, subdirectory)).collect::<Result<_, _>>()?;
         let protected = globs(&wanted)?;
-        found.unused = self.unused(goal, base_tree, &wanted).await?;
-        let asked = ["diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree.as_str(), tree.as_str()];
-        let all = read(&self.git(goal, Repository::Ours).args(asked).ok().await?.parts()?);
+        let files = self.entries(goal, base_tree).await?;
+        found.unused = unused(&files, &wanted)?;
+        let all = self.raw_changes(goal, base_tree, tree, &[]).await?;
         let is_protected = |path: &[u8]| protected.is_match(Path::new(OsStr::from_bytes(path)));
-        let mut restored: Vec<&Different> = all.iter().filter(|file| is_protected(&file.path)).collect();
+        let files = files.into_iter().filter(|(path, _)| is_protected(path));
+        found.files = files.map(|(path, entry)| ProtectedFile { path, entry }).collect();
+        let mut restored: Vec<&RawChange> = all.iter().filter(|file| is_protected(&file.path)).collect();
         // Files of the commit where the base has a directory with protected files: they give way.
-        let wanted = restored.iter().filter(|file| file.base.is_some());
+        let wanted = restored.iter().filter(|file| file.old.is_some());
         let above: BTreeSet<Vec<u8>> = wanted.flat_map(|file| directories(&file.path)).collect();
         restored.extend(
-            all.iter().filter(|file| file.is_in_commit && above.contains(&file.path) && !is_protected(&file.path)),
+            all.iter().filter(|file| file.new.is_some() && above.contains(&file.path) && !is_protected(&file.path)),
         );
         if restored.is_empty() {
             return Ok(found);
         }
-        let mut input = Vec::new();
+        let (mut input, zero) = (Vec::new(), tree.zero());
         // Removals first: what is restored may be a directory where the commit has a file.
-        for file in restored.iter().filter(|file| file.base.is_none()) {
-            entry(&mut input, "0", &tree.zero(), &file.path);
+        for file in restored.iter().filter(|file| file.old.is_none()) {
+            index_line(&mut input, &file.path, None, &zero);
         }
-        for file in &restored {
-            if let Some((mode, id)) = &file.base {
-                entry(&mut input, mode, id, &file.path);
-            }
+        for file in restored.iter().filter(|file| file.old.is_some()) {
+            index_line(&mut input, &file.path, file.old.as_ref(), &zero);
         }
         let indexes = goal.places.indexes(&format!(".protect-{}", verify.key));
         let (index, places) = (indexes.join("next"), goal.places.clone());
@@ -106,49 +107,21 @@ impl Checkouts {
         found.tampered = tampered.collect();
         Ok(found)
     }
-
-    /// The globs that match no file of the base: a typing error, or files that do not exist yet.
-    async fn unused(&self, goal: &Goal, base_tree: &Oid, wanted: &[String]) -> Result<Vec<String>, Error> {
-        let listed = self.git(goal, Repository::Ours).args(["ls-tree", "-r", "-z", "--name-only", base_tree.as_str()]);
-        let files = listed.ok().await?.parts()?;
-        let mut unused = Vec::new();
-        for glob in wanted {
-            let one = globs(std::slice::from_ref(glob))?;
-            if !files.iter().any(|file| one.is_match(Path::new(OsStr::from_bytes(file)))) {
-                unused.push(glob.clone());
-            }
-        }
-        Ok(unused)
-    }
 }
 
-/// A line as `update-index --index-info` reads it.
-fn entry(input: &mut Vec<u8>, mode: &str, id: &str, path: &[u8]) {
-    input.extend_from_slice(format!("{mode} {id} 0\t").as_bytes());
-    input.extend_from_slice(path);
-    input.push(0);
+/// The globs that match no file of the base: a typing error, or files that do not exist yet.
+fn unused(files: &[(Vec<u8>, Entry)], wanted: &[String]) -> Result<Vec<String>, Error> {
+    let mut unused = Vec::new();
+    for glob in wanted {
+        let one = globs(std::slice::from_ref(glob))?;
+        if !files.iter().any(|(file, _)| one.is_match(Path::new(OsStr::from_bytes(file)))) {
+            unused.push(glob.clone());
+        }
+    }
+    Ok(unused)
 }
 
 /// The directories above a path.
 fn directories(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| path[..at].to_vec())
-}
-
-/// Reads the answer of `diff-tree -z --raw --no-renames`.
-fn read(parts: &[Vec<u8>]) -> Vec<Different> {
-    let pairs = parts.chunks_exact(2);
-    let read = pairs.filter_map(|pair| {
-        let raw = std::str::from_utf8(pair[0].strip_prefix(b":")?).ok()?;
-        let fields: Vec<&str> = raw.split(' ').collect();
-        let [mode, new_mode, id, _, letter] = fields[..] else { return None };
-        let status = match letter {
-            "A" => Status::Added,
-            "D" => Status::Deleted,
-            "T" => Status::TypeChanged,
-            _ => Status::Modified,
-        };
-        let base = (mode != "000000").then(|| (mode.to_owned(), id.to_owned()));
-        Some(Different { path: pair[1].clone(), base, is_in_commit: new_mode != "000000", status })
-    });
-    read.collect()
 }

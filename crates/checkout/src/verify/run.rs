@@ -1,12 +1,12 @@
 //! Running verify commands in a fresh checkout.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use drawloom_contract::time::Instant;
-use drawloom_process::{End, Finished};
+use drawloom_process::{End, Finished, Guarded};
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Program, Verify, VerifyCommand};
+use super::{Outcome, Program, ProtectedFile, Verify, VerifyCommand, held::altered_by_it};
 use crate::{
     add::{environment_of, how},
     checkouts::Checkouts,
@@ -49,6 +49,7 @@ struct Place<'a> {
     work: &'a Path,
     temporary: &'a Path,
     environment: &'a [(String, String)],
+    guarded: Vec<Guarded>,
 }
 
 /// How long a command may take.
@@ -65,7 +66,7 @@ impl Checkouts {
         &self,
         goal: &Goal,
         verify: &Verify,
-        tree: &Oid,
+        (tree, protected): (&Oid, &[ProtectedFile]),
         until: Option<Instant>,
     ) -> Result<Outcome, Error> {
         let (work, name) = (goal.places.verify(&verify.key), format!(".verify-{}", verify.key));
@@ -81,9 +82,10 @@ impl Checkouts {
             make_directory(&made)
         });
         prepared.await?;
+        let held = self.hold(goal, &work, &index, protected).await?;
         let environment =
-            environment_of(&goal.places, goal.name(), &name, self.lease_ports(goal.name(), HOLDER).await?);
-        let place = Place { work: &work, temporary: &temporary, environment: &environment };
+            environment_of(&goal.places, goal.name(), &name, self.lease_ports(goal.name(), HOLDER, None).await?);
+        let place = Place { work: &work, temporary: &temporary, environment: &environment, guarded: held.guarded() };
         let setup = self.setup_of(goal).map(|setup| VerifyCommand {
             name: format!("setup: {setup}"),
             program: Program::Shell(setup.clone()),
@@ -91,7 +93,15 @@ impl Checkouts {
         });
         let mut results = Vec::new();
         for command in setup.iter().chain(&verify.commands) {
-            let result = self.run_command(goal, &place, command, self.limit_of(command, until)).await?;
+            let mut result = self.run_command(goal, &place, command, self.limit_of(command, until)).await?;
+            let altered = held.altered().await;
+            if !altered.is_empty() {
+                result.ok = false;
+                result.error = Some(altered_by_it(&altered));
+                results.push(result);
+                // What later commands say would be about other tests.
+                break;
+            }
             let (is_setup, ok) = (setup.as_ref() == Some(command), result.ok);
             // Setup is only told when it fails, and then the commands could not answer.
             if !(is_setup && ok) {
@@ -101,9 +111,15 @@ impl Checkouts {
                 break;
             }
         }
-        let git = self.git(goal, Repository::Ours).work_tree(&work, &index);
+        // Attributes that a worker changed are not asked.
+        let is_plain = !self.changed_attributes(goal, tree).await?.is_empty();
+        let repository = if is_plain { Repository::Plain } else { Repository::Ours };
+        let git = self.git(goal, repository).work_tree(&work, &index);
         let changed = git.args(["ls-files", "-z", "--modified", "--deleted"]).ok().await?.parts()?;
-        let mut changed: Vec<String> = changed.iter().map(|path| shown(path)).collect();
+        // Protected files were compared with the base, byte for byte.
+        let protected: BTreeSet<&Vec<u8>> = protected.iter().map(|file| &file.path).collect();
+        let mut changed: Vec<String> =
+            changed.iter().filter(|path| !protected.contains(path)).map(|path| shown(path)).collect();
         changed.dedup();
         let (places, indexes) = (goal.places.clone(), goal.places.indexes(&name));
         blocking(move || [work, indexes, temporary].iter().try_for_each(|path| places.remove(path))).await?;
@@ -147,8 +163,8 @@ impl Checkouts {
         let clock = &self.parts.clock;
         let begun = clock.now();
         let writable = [place.work.to_owned(), place.temporary.to_owned()];
-        let environment = place.environment.to_vec();
-        let finished = self.run_confined(goal, &directory, (program, args), environment, &writable, limit.time).await;
+        let (environment, files) = (place.environment.to_vec(), (&writable[..], place.guarded.clone()));
+        let finished = self.run_confined(goal, &directory, (program, args), environment, files, limit.time).await;
         let duration_ms = u64::try_from(clock.now().since(begun).as_millis()).unwrap_or(u64::MAX);
         match finished {
             Ok(finished) => Ok(self.result(command, limit, finished, duration_ms)),

@@ -98,7 +98,8 @@ struct Outcome {
     checkpoints: Vec<Checkpoint>,
     merges: Vec<Merge>,
     verified: (bool, Oid, Oid),
-    landed: Land,
+    /// The branch and where it is.
+    landed: (String, Oid),
     refs: BTreeMap<String, String>,
     files: Vec<String>,
 }
@@ -171,6 +172,11 @@ async fn life(room: &mut Room, faulty: &Faulty) -> Outcome {
     let verified: Verified = until_done!(room, faulty, |checkouts| checkouts.verify(GOAL, &asked));
     let verdict = Verdict::Passed(verified.tree.clone());
     let landed = until_done!(room, faulty, |checkouts| checkouts.land(GOAL, Some("other"), head, &verdict));
+    let landed = match landed {
+        // A git that was killed after it had moved the branch is told by the next call.
+        Land::FastForwarded { branch, new: at, .. } | Land::AlreadyLanded { branch, at } => (branch, at),
+        other => panic!("{other:?}"),
+    };
     until_done!(room, faulty, |checkouts| checkouts.clean(GOAL, Cleanup::Auto, AT));
     assert!(!path.exists(), "cleaned");
     let files = room.paths(head);

@@ -61,7 +61,7 @@ async fn two_workers_are_merged_verified_and_landed_and_the_checkout_of_the_user
     let landed = room.checkouts.land(GOAL, Some("other"), &head, &verdict).await.expect("an answer");
     assert_eq!(landed, Land::FastForwarded { branch: "other".into(), old: prepared.base.clone(), new: head.clone() });
     let repeated = room.checkouts.land(GOAL, Some("other"), &head, &verdict).await.expect("an answer");
-    assert_eq!(repeated, landed);
+    assert_eq!(repeated, Land::AlreadyLanded { branch: "other".into(), at: head.clone() });
     assert_eq!(room.oid("other"), head);
     git(&room.repository, &command.split(' ').skip(1).collect::<Vec<_>>());
     assert_eq!(room.oid("main"), head);
@@ -224,7 +224,7 @@ async fn a_conflict_goes_back_with_the_output_and_the_branch_stays() {
 }
 
 #[tokio::test]
-async fn a_diff_is_cut_in_the_middle_and_masks_secrets() {
+async fn a_diff_is_cut_in_the_middle_of_a_file_and_masks_secrets() {
     let room = Room::new();
     room.write("old.txt", &format!("{SECRET}\n"));
     room.commit("a secret of the user");
@@ -236,6 +236,10 @@ async fn a_diff_is_cut_in_the_middle_and_masks_secrets() {
     let diff = room.checkouts.diff(GOAL, &prepared.base, &commit, 4000).await.expect("a diff");
     assert!(diff.truncated && diff.text.len() < 4100 && diff.text.contains("bytes omitted"), "{}", diff.text);
     assert!(diff.text.contains("+line 0\n") && diff.text.contains("+line 1999"));
+    assert!(diff.text.contains(" bytes of the difference of many.txt are not shown]\n"), "{}", diff.text);
+    assert!(diff.text.contains("--- a/old.txt"), "the other file is whole: {}", diff.text);
+    let sizes: Vec<_> = diff.files.iter().map(|file| (file.path.as_str(), file.bytes)).collect();
+    assert_eq!(sizes, [("many.txt", Some(many.len() as u64)), ("old.txt", Some(0))]);
     assert_eq!((diff.files.len(), diff.insertions, diff.deletions), (2, 2000, 1));
     let whole = room.checkouts.diff(GOAL, &prepared.base, &commit, 1_000_000).await.expect("a diff");
     assert!(!whole.truncated && whole.text.contains("+line 1000\n"));

@@ -139,7 +139,10 @@ async fn landing_refuses_other_trees_and_branches_that_went_on() {
     let gone_on = room.commit("meanwhile");
     git(&room.repository, &["checkout", "-q", "else"]);
     let landed = room.checkouts.land(GOAL, None, &head, &Verdict::NotAsked).await.expect("an answer");
-    assert_eq!(landed, Land::NotFastForward { branch: "main".into(), at: gone_on.clone() });
+    assert_eq!(
+        landed,
+        Land::NotFastForward { branch: "main".into(), at: gone_on.clone(), command: "git merge drawloom/g1".into() }
+    );
     assert_eq!(room.oid("main"), gone_on);
 }
 

@@ -38,6 +38,9 @@ pub(crate) struct Room {
     pub(crate) repository: PathBuf,
     pub(crate) config: Config,
     pub(crate) environment: Vec<(String, String)>,
+    pub(crate) confined: Confined,
+    /// The directories that goals may work in.
+    pub(crate) directories: Vec<PathBuf>,
     pub(crate) checkouts: Checkouts,
 }
 
@@ -73,13 +76,27 @@ impl Room {
         fs::create_dir(&home).expect("a directory");
         let path = std::env::var("PATH").expect("PATH");
         let environment = vec![("PATH".into(), path), ("HOME".into(), home.display().to_string())];
-        let checkouts = open(directory.path(), &config, &environment);
-        Self { directory, repository, config, environment, checkouts }
+        let checkouts = open(directory.path(), &config, &environment, Confined::Yes, &[]);
+        let (confined, directories) = (Confined::Yes, Vec::new());
+        Self { directory, repository, config, environment, confined, directories, checkouts }
+    }
+
+    /// Setup and verify commands are confined, or not.
+    pub(crate) fn with_sandbox(confined: Confined) -> Self {
+        Self::with_sandbox_and(confined, Config::default())
+    }
+
+    pub(crate) fn with_sandbox_and(confined: Confined, config: Config) -> Self {
+        let mut room = Self::with_config(config);
+        room.confined = confined;
+        room.reopen();
+        room
     }
 
     /// The same as a restarted server has them.
     pub(crate) fn reopen(&mut self) {
-        self.checkouts = open(self.directory.path(), &self.config, &self.environment);
+        let Self { directory, config, environment, confined, directories, .. } = self;
+        self.checkouts = open(directory.path(), config, environment, *confined, directories);
     }
 
     pub(crate) fn write(&self, path: &str, content: &str) {
@@ -149,7 +166,13 @@ impl Room {
     }
 }
 
-fn open(directory: &Path, config: &Config, environment: &[(String, String)]) -> Checkouts {
+fn open(
+    directory: &Path,
+    config: &Config,
+    environment: &[(String, String)],
+    confined: Confined,
+    directories: &[PathBuf],
+) -> Checkouts {
     let parts = Parts {
         root: directory.join("checkouts"),
         launcher: launcher(),
@@ -158,13 +181,14 @@ fn open(directory: &Path, config: &Config, environment: &[(String, String)]) -> 
         redactor: Arc::new(Redactor::new([SECRET])),
         environment: environment.to_vec(),
         sandbox: Sandbox {
-            confined: Confined::Yes,
-            network: Network::None,
+            confined,
+            network: if confined == Confined::Yes { Network::None } else { Network::Host },
             readable: Vec::new(),
             writable: Vec::new(),
             home: None,
             limits: Limits::default(),
         },
+        directories: directories.to_vec(),
         config: config.clone(),
     };
     Checkouts::new(parts).expect("checkouts")

@@ -1,6 +1,7 @@
 //! Files that a command must not change or see, although they lie in a directory that it may use.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs::{self, File},
     io,
@@ -23,7 +24,7 @@ use crate::command::{Access, Guard, Guarded};
 /// Guards every one of `guarded` that the command can reach through `parts`; answers where they are in the new root.
 pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Vec<PathBuf>, String> {
     let empty = root.join(".empty");
-    let mut held = Vec::new();
+    let (mut held, mut ways) = (BTreeSet::new(), BTreeSet::new());
     for Guarded { path, rule } in guarded {
         for part in parts {
             // By its real path: a part may be known by another one.
@@ -31,8 +32,12 @@ pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Ve
             if part.access == Access::ReadOnly && *rule == Guard::ReadOnly {
                 continue;
             }
+            // Parts can have the same place.
+            if held.contains(&part.target.join(relative)) {
+                continue;
+            }
             let at = inside(root, &part.target);
-            let covered = guard(&at, relative, *rule, &empty).and_then(|covered| {
+            let covered = guard(&at, relative, *rule, &empty, &mut ways).and_then(|covered| {
                 check_target(&covered, path, parts, guarded)?;
                 Ok(covered != Covered::Nothing)
             });
@@ -47,7 +52,7 @@ pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Ve
         }
     }
     let _ = fs::remove_file(empty);
-    Ok(held)
+    Ok(held.into_iter().collect())
 }
 
 /// What was mounted over.
@@ -76,8 +81,15 @@ fn check_target(covered: &Covered, link: &Path, parts: &[Part], guarded: &[Guard
     }
 }
 
-/// Mounts over a guarded file. A link is mounted on itself: it still leads where it did, and cannot be replaced.
-fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<Covered, String> {
+/// Mounts over a guarded file. A link is mounted on itself: it still leads where it did, and cannot be replaced. `ways` are the
+/// directories that something is mounted on already: again for each file, their mounts would grow with its square.
+fn guard(
+    part: &Path,
+    relative: &Path,
+    rule: Guard,
+    empty: &Path,
+    ways: &mut BTreeSet<PathBuf>,
+) -> Result<Covered, String> {
     let found = match open(part, relative) {
         Ok(found) => found,
         // drawloom does not read it, so that a command may make one.
@@ -94,7 +106,7 @@ fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<Cove
     // A directory that something is mounted on cannot be renamed, so that none on the way can be exchanged for another.
     let mut way: Vec<PathBuf> = relative.ancestors().skip(1).map(Path::to_owned).collect();
     way.retain(|directory| !directory.as_os_str().is_empty());
-    for directory in way.iter().rev() {
+    for directory in way.iter().rev().filter(|directory| ways.insert(part.join(directory))) {
         cover(part, directory, None).map_err(|error| format!("{}: {error}", directory.display()))?;
     }
     let over = match rule {

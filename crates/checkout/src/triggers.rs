@@ -1,0 +1,203 @@
+//! Files that make a tool of the user run something, although nobody asks for it: settings of coding agents and editors, hooks,
+//! scripts of package managers, workflows. Landing them is a decision of its own.
+
+mod names;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    checkouts::Checkouts,
+    embedded::{is_git_directory, possible_git_directories},
+    error::Error,
+    git::Repository,
+    names::shown,
+    oid::Oid,
+    raw::{Entry, LINK, RawChange, SUBMODULE},
+    state::Goal,
+};
+
+/// A changed file that makes a tool of the user run something.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Trigger {
+    /// Plain text, or quoted as git quotes it.
+    pub path: String,
+    /// Which tool runs what, and when.
+    pub why: String,
+}
+
+/// Maximum number of links that are followed one after another.
+const MAX_LINKS: usize = 8;
+
+/// Fields of `package.json` that make a package manager or a hook run something, or another program take its place.
+const PACKAGE_FIELDS: &[&str] = &[
+    "scripts",
+    "husky",
+    "lint-staged",
+    "pre-commit",
+    "pre-push",
+    "simple-git-hooks",
+    "packageManager",
+    "pnpm",
+    "trustedDependencies",
+];
+
+impl Checkouts {
+    /// The files that differ between two commits and make a tool of the user run something.
+    pub async fn triggers(&self, goal: &str, from: &Oid, to: &Oid) -> Result<Vec<Trigger>, Error> {
+        let goal = self.goal(goal).await?;
+        let (from, to) = tokio::try_join!(self.tree_of(&goal, from), self.tree_of(&goal, to))?;
+        let changes = self.raw_changes(&goal, &from, &to, &[]).await?;
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let entries = self.entries(&goal, &to).await?;
+        let links = self.links(&goal, &entries).await?;
+        let repositories = repositories(&changes, &entries);
+        let mut found = Vec::new();
+        for change in &changes {
+            if let Some(why) = self.why(&goal, change, &links, &repositories).await? {
+                found.push(Trigger { path: shown(&change.path), why });
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    async fn why(
+        &self,
+        goal: &Goal,
+        change: &RawChange,
+        links: &BTreeMap<Vec<u8>, Vec<u8>>,
+        repositories: &BTreeSet<Vec<u8>>,
+    ) -> Result<Option<String>, Error> {
+        if repositories.iter().any(|directory| is_below(&change.path, directory)) {
+            return Ok(Some("git takes the folder for a repository, and runs its hooks and fsmonitor there".into()));
+        }
+        if [&change.old, &change.new].into_iter().flatten().any(|entry| entry.mode == SUBMODULE) {
+            return Ok(Some("git fetches the submodule".into()));
+        }
+        for path in aliases(&change.path, links) {
+            match names::why(&path) {
+                Some(names::Rule::Always(why)) => return Ok(Some(why.to_owned())),
+                Some(names::Rule::PackageScripts) => return self.package_scripts(goal, change).await,
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why a changed `package.json` runs something, if what changed in it does.
+    async fn package_scripts(&self, goal: &Goal, change: &RawChange) -> Result<Option<String>, Error> {
+        let old = self.json_of(goal, change.old.as_ref()).await?;
+        let new = self.json_of(goal, change.new.as_ref()).await?;
+        let changed: Vec<&str> = match (&old, &new) {
+            (Some(old), Some(new)) => {
+                PACKAGE_FIELDS.iter().copied().filter(|field| old.get(*field) != new.get(*field)).collect()
+            }
+            _ => return Ok(Some("its scripts cannot be compared; package managers run them".into())),
+        };
+        Ok((!changed.is_empty())
+            .then(|| format!("package managers and hooks run what it names ({})", changed.join(", "))))
+    }
+
+    /// The JSON in a file; an empty object for a missing file, nothing for what is not JSON.
+    async fn json_of(&self, goal: &Goal, entry: Option<&Entry>) -> Result<Option<Value>, Error> {
+        let Some(entry) = entry else { return Ok(Some(Value::Object(serde_json::Map::new()))) };
+        if entry.mode == LINK {
+            return Ok(None);
+        }
+        let blob = self.git(goal, Repository::Ours).args(["cat-file", "blob", &entry.id]).ok().await?.bytes()?;
+        Ok(serde_json::from_slice(&blob).ok().filter(Value::is_object))
+    }
+
+    /// The links of a tree, each with the path in the tree that it leads to.
+    async fn links(&self, goal: &Goal, entries: &[(Vec<u8>, Entry)]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+        let mut found = BTreeMap::new();
+        for (path, entry) in entries.iter().filter(|(_, entry)| entry.mode == LINK) {
+            let target = self.git(goal, Repository::Ours).args(["cat-file", "blob", &entry.id]).ok().await?.bytes()?;
+            found.extend(inside(path, &target).map(|to| (path.clone(), to)));
+        }
+        Ok(found)
+    }
+}
+
+/// Where a link leads in its tree, when it stays there.
+fn inside(link: &[u8], target: &[u8]) -> Option<Vec<u8>> {
+    let mut parts: Vec<&[u8]> = link.split(|byte| *byte == b'/').collect();
+    parts.pop();
+    if target.starts_with(b"/") {
+        return None;
+    }
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join(&b'/'))
+}
+
+fn is_below(path: &[u8], directory: &[u8]) -> bool {
+    directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+/// All paths that a file is found at: its own, and those over links of the tree.
+fn aliases(path: &[u8], links: &BTreeMap<Vec<u8>, Vec<u8>>) -> BTreeSet<Vec<u8>> {
+    let mut all = BTreeSet::from([path.to_vec()]);
+    for _ in 0..MAX_LINKS {
+        let more = all.iter().flat_map(|path| {
+            links.iter().filter_map(move |(link, to)| {
+                let rest = if path == to { &[][..] } else { path.get(to.len()..).filter(|_| is_below(path, to))? };
+                let slash: &[u8] = if to.is_empty() && !rest.is_empty() { b"/" } else { b"" };
+                Some([link, slash, rest].concat())
+            })
+        });
+        let more: Vec<Vec<u8>> = more.filter(|path| path.len() < 4096).collect();
+        let before = all.len();
+        all.extend(more);
+        if all.len() == before {
+            break;
+        }
+    }
+    all
+}
+
+/// The directories that git takes for repositories and that the changes have a part in.
+fn repositories(changes: &[RawChange], entries: &[(Vec<u8>, Entry)]) -> BTreeSet<Vec<u8>> {
+    let possible: BTreeSet<&[u8]> = changes
+        .iter()
+        .filter(|change| change.new.is_some())
+        .flat_map(|change| possible_git_directories(&change.path))
+        .collect();
+    let is_repository = |directory: &&[u8]| {
+        let below = entries.iter().filter(|(path, _)| is_below(path, directory));
+        is_git_directory(below.map(|(path, _)| {
+            let rest = &path[directory.len() + 1..];
+            rest.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec()
+        }))
+    };
+    possible.into_iter().filter(is_repository).map(<[u8]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_over_links_of_the_tree_too() {
+        let links = BTreeMap::from([
+            (b".claude".to_vec(), b"agents".to_vec()),
+            (b"a".to_vec(), b".claude".to_vec()),
+            (b"loop/x".to_vec(), b"loop".to_vec()),
+        ]);
+        let found = aliases(b"agents/settings.json", &links);
+        assert!(found.contains(&b".claude/settings.json"[..]) && found.contains(&b"a/settings.json"[..]));
+        assert!(aliases(b"loop/y", &links).len() > 1);
+        assert_eq!(inside(b"a/b", b"../c/./d"), Some(b"c/d".to_vec()));
+        assert_eq!((inside(b"a", b"../c"), inside(b"a", b"/etc")), (None, None));
+    }
+}
