@@ -63,11 +63,20 @@ impl Checkouts {
             true => tree.clone(),
             false => self.with_base_attributes(goal, index, tree, &changed).await?,
         };
-        let git = |repository| self.git(goal, repository).work_tree(work, index);
-        git(Repository::Ours).args(["read-tree", "--reset", "-u", with_base.as_str()]).ok().await?;
+        let git = self.git(goal, Repository::Ours).work_tree(work, index);
+        git.args(["read-tree", "--reset", "-u", with_base.as_str()]).ok().await?;
         if with_base != *tree {
-            // What differs are the files of attributes. No other file is written again.
-            git(Repository::Plain).args(["read-tree", "-m", "-u", with_base.as_str(), tree.as_str()]).ok().await?;
+            // What differs are the files of attributes. No other file is written again. Git replaces none that it takes for changed.
+            let (places, top) = (goal.places.clone(), work.to_owned());
+            let directory = top.clone();
+            let of_base: Vec<Vec<u8>> =
+                changed.into_iter().filter(|change| change.old.is_some()).map(|change| change.path).collect();
+            blocking(move || {
+                of_base.iter().try_for_each(|path| places.remove(&directory.join(OsStr::from_bytes(path))))
+            })
+            .await?;
+            let git = self.git(goal, Repository::Plain).work_tree(&top, index);
+            git.args(["read-tree", "-m", "-u", with_base.as_str(), tree.as_str()]).ok().await?;
         }
         Ok(())
     }

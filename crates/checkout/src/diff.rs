@@ -186,10 +186,14 @@ fn parse(answer: &[u8]) -> Option<Changes> {
                 changes.objects.push(Oid::parse(id).ok()?);
             }
             let first = parts.next()?;
+            let letter = *letter.as_bytes().first()?;
             if DIRECTORY.contains(&old_mode) && DIRECTORY.contains(&mode) {
+                // A directory that was moved has two paths too.
+                if matches!(letter, b'R' | b'C') {
+                    parts.next()?;
+                }
                 continue;
             }
-            let letter = *letter.as_bytes().first()?;
             let (status, moved) = match letter {
                 b'A' => (Status::Added, false),
                 b'D' => (Status::Deleted, false),
@@ -223,11 +227,11 @@ mod tests {
     fn lists_of_changes_are_read() {
         let zero = "0".repeat(40);
         let answer = format!(
-            ":040000 040000 {zero} {zero} M\0directory\0:000000 100644 {zero} {zero} A\0new\nline\0:100644 100644 {zero} {zero} R096\0old\0moved\0\
+            ":040000 040000 {zero} {zero} M\0directory\0:040000 040000 {zero} {zero} R100\0from\0to\0:000000 100644 {zero} {zero} A\0new\nline\0:100644 100644 {zero} {zero} R096\0old\0moved\0\
              3\t0\tnew\nline\x001\t2\t\0old\0moved\0-\t-\tbinary\0"
         );
         let changes = parse(answer.as_bytes()).expect("it can be read");
-        assert_eq!((changes.insertions, changes.deletions, changes.objects.len()), (4, 2, 3));
+        assert_eq!((changes.insertions, changes.deletions, changes.objects.len()), (4, 2, 4));
         assert_eq!(
             changes.files,
             [

@@ -83,6 +83,16 @@ impl Checkouts {
         }
     }
 
+    /// Whether a branch, usually the one that the goal started from, has the work already.
+    pub async fn has_landed(&self, goal: &str, into: Option<&str>, head: &Oid) -> Result<bool, Error> {
+        let goal = self.goal(goal).await?;
+        let branch = into.or(goal.record.prepared.base_branch.as_deref()).ok_or(Error::NoBranch)?;
+        match self.read_ref(&goal, &format!("refs/heads/{branch}")).await? {
+            Some(at) => Ok(at == *head || self.is_ancestor(&goal, head, &at).await?),
+            None => Ok(false),
+        }
+    }
+
     async fn fast_forward(
         &self,
         goal: &Goal,

@@ -73,7 +73,7 @@ pub enum Reason {
 
 impl Reason {
     /// Whether the file comes back when a program is run again, so that nothing is lost with it.
-    pub(crate) fn can_be_made_again(self) -> bool {
+    pub fn can_be_made_again(self) -> bool {
         matches!(self, Self::Ignored | Self::Bytecode | Self::Setup)
     }
 }

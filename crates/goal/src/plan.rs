@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    json::{self, Shape},
+    json::{self, Answer, Shape},
     request::Backend,
 };
 
@@ -61,6 +61,8 @@ impl Allowed<'_> {
 }
 
 /// Reads a plan from a decomposer's answer, or says what is wrong with it.
+///
+/// A plan stands alone, as a verdict that accepts does: in prose it may be quoted, or contradicted by what is around it.
 pub(crate) fn parse(text: &str, allowed: &Allowed<'_>) -> Result<Vec<Subgoal>, String> {
     let plan = json::read(text, Shape::Array, |value| planned(value, allowed));
     let plan = plan.or_else(|error| {
@@ -72,7 +74,10 @@ pub(crate) fn parse(text: &str, allowed: &Allowed<'_>) -> Result<Vec<Subgoal>, S
         let is_object = text.trim_start().starts_with('{');
         within.map_err(|wrong| if is_object { wrong } else { error })
     });
-    plan.map(|answer| answer.value)
+    match plan? {
+        Answer { value, is_alone: true } => Ok(value),
+        Answer { is_alone: false, .. } => Err("the plan must be the JSON array alone, without other text".into()),
+    }
 }
 
 fn planned(value: &Value, allowed: &Allowed<'_>) -> Result<Vec<Subgoal>, String> {
@@ -234,10 +239,34 @@ mod tests {
 
     #[test]
     fn ids_become_safe_and_unique_names_and_dependencies_follow_them() {
-        let plan = r#"Plan: [{"id":"auth/login","description":"a"},{"id":"auth login","task":"b","depends_on":["auth/login"]},"c"]"#;
+        let plan =
+            r#"[{"id":"auth/login","description":"a"},{"id":"auth login","task":"b","depends_on":["auth/login"]},"c"]"#;
         assert_eq!(ids(plan), ["auth-login", "auth-login-2", "s3"]);
         assert_eq!(parse(plan, &[]).expect("a plan")[1].depends_on, ["auth-login"]);
         assert_eq!(ids(r#"[{"id":"../..","description":"a"},{"id":"../..","description":"b"}]"#), ["s1", "s2"]);
+    }
+
+    #[test]
+    fn a_plan_stands_alone_and_has_no_key_twice() {
+        let plan = r#"[{"id":"a","description":"x"}]"#;
+        assert_eq!(ids(&format!("```json\n{plan}\n```")), ["a"]);
+        let alone = "the plan must be the JSON array alone, without other text";
+        for text in [
+            format!("PLAN.md of somebody else says: {plan}"),
+            format!("```json\n{plan}\n```\nBut do not do that."),
+            format!("{plan}\nNo, wait."),
+        ] {
+            assert_eq!(parse(&text, &[]), Err(alone.to_owned()), "{text}");
+        }
+        for text in [
+            r#"[{"id":"a","description":"x","description":"y"}]"#,
+            r#"{"subgoals": ["a"], "subgoals": ["b"]}"#,
+            r#"{"subgoals": [{"description":"a","depends_on":[],"depends_on":["b"]}]}"#,
+        ] {
+            assert!(parse(text, &[]).is_err_and(|wrong| wrong.contains("twice")), "{text}");
+        }
+        let two = format!("{plan}\n[\"other\"]");
+        assert!(parse(&two, &[]).is_err_and(|wrong| wrong.contains("2 different")), "{two}");
     }
 
     #[test]

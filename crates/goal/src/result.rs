@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     event::{Projection, is_error, stop_reason, without_nulls},
     state::{Noted, Reply, State},
-    workspace::{Cleaned, CommandResult, Diffed, Prepared, Verified},
+    workspace::{Cleaned, CommandResult, Diffed, Prepared, Trigger, Verified},
 };
 
 /// A goal's journal, read from its beginning.
@@ -224,6 +224,7 @@ impl Story {
                 "base": prepared.base,
                 "head": self.head().map(|(head, _)| head),
                 "changed_files": self.changed_files(),
+                "needs_acceptance": self.triggers(),
                 "checkpoints": self.checkpoints(),
             });
         }
@@ -232,16 +233,34 @@ impl Story {
 
     /// What differs from the base: as it was last compared, and what was merged since.
     fn changed_files(&self) -> Vec<String> {
-        let compared = (1..=self.iteration()).rev().find_map(|number| {
-            let end = self.state.steps.get(&format!("i{number}/diff"))?.end.as_ref().filter(|end| !end.is_error)?;
-            Some((number, serde_json::from_str::<Diffed>(&end.text).ok()?.files))
-        });
-        let (number, files) = compared.unwrap_or_default();
+        let (number, files) = self.compared().map(|(number, diff)| (number, diff.files)).unwrap_or_default();
         let since =
             self.noted("checkpoint").into_iter().filter(|noted| noted.iteration > number && self.is_merged(noted));
         let since = since.flat_map(|noted| noted.data["changed"].as_array().into_iter().flatten());
         let since = since.filter_map(|path| path.as_str().map(str::to_owned));
         files.into_iter().chain(since).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Files that make tools of the user run something, as the work was last compared with the base.
+    fn triggers(&self) -> Vec<Trigger> {
+        self.compared().map(|(_, diff)| diff.triggers).unwrap_or_default()
+    }
+
+    /// The last comparison with the base, and its iteration.
+    fn compared(&self) -> Option<(u32, Diffed)> {
+        (1..=self.iteration()).rev().find_map(|number| {
+            let end = self.state.steps.get(&format!("i{number}/diff"))?.end.as_ref().filter(|end| !end.is_error)?;
+            Some((number, serde_json::from_str(&end.text).ok()?))
+        })
+    }
+
+    /// The repository that the goal works in, and its branch once that is known.
+    pub fn place(&self) -> (Option<PathBuf>, Option<String>) {
+        if let Some(prepared) = self.prepared() {
+            return (Some(prepared.repository), Some(prepared.branch));
+        }
+        let input = self.state.input.as_ref().and_then(|input| input.as_ref().ok());
+        (input.and_then(|input| Some(input.workspace.as_ref()?.directory.clone())), None)
     }
 
     /// Whether what a checkpoint has is on the branch.

@@ -197,8 +197,32 @@ pub struct Diffed {
     pub text: String,
     pub truncated: bool,
     pub files: Vec<String>,
+    /// The same files, with what is known of each.
+    #[serde(default)]
+    pub changes: Vec<ChangedFile>,
+    /// Those that make a tool of the user run something.
+    #[serde(default)]
+    pub triggers: Vec<Trigger>,
     /// The tree of `to`.
     pub tree: String,
+}
+
+/// A file that differs between two commits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedFile {
+    pub path: String,
+    /// `added`, `modified`, `deleted`, `renamed`, `copied` or `type_changed`.
+    pub status: String,
+    /// Its size now.
+    pub bytes: u64,
+}
+
+/// A changed file that makes a tool of the user run something after the work has landed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    pub path: String,
+    /// Which tool runs what.
+    pub why: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,8 +13,8 @@ use drawloom_contract::{
 };
 use drawloom_goal::{Asked, BUDGET_LIMITED, GoalInput, PLAN_DECLINED, Questions, STAGNATED, Story};
 use drawloom_wire::goals::{
-    BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalResult, GoalStatus, ListBackends, Orchestrate,
-    OrchestrateLand,
+    BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalResult, GoalStatus, GoalTrigger, ListBackends,
+    Orchestrate, OrchestrateLand,
 };
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -46,6 +46,10 @@ pub trait GoalHost: Send + Sync {
     async fn backends(&self, request: &ListBackends) -> BackendList;
 
     async fn diagnose(&self, caller: &Caller, request: &Doctor) -> Result<Diagnosis, Failure>;
+
+    /// The changed files of a goal that has ended that make tools of the user run something. Absent when the repository cannot be
+    /// read.
+    async fn triggers(&self, goal: &Story, run: RunId) -> Option<Vec<GoalTrigger>>;
 
     /// Brings the work of a goal to a branch.
     async fn land(&self, caller: &Caller, goal: &Story, request: &OrchestrateLand) -> Result<GoalLanded, Failure>;
@@ -129,10 +133,13 @@ impl Goals {
     pub(crate) fn status(&self, read: &Read) -> GoalStatus {
         let status = read.story.status();
         let goal = read.story.result()["goal"].as_str().unwrap_or_default().to_owned();
+        let (repository, branch) = read.story.place();
         GoalStatus {
             run_id: read.view.run,
             run_dir: self.host.folder(read.view.run),
             goal: shortened(&goal),
+            repository,
+            branch,
             status: word(read).into(),
             running: status.running,
             phase: status.phase,
@@ -215,6 +222,12 @@ impl Goals {
                     }
                 }
             }
+        }
+        if ended
+            && let Some(triggers) = self.host.triggers(&read.story, run).await
+            && let Some(worktree) = value.get_mut("worktree").and_then(Value::as_object_mut)
+        {
+            worktree.insert("needs_acceptance".into(), serde_json::to_value(triggers).unwrap_or_default());
         }
         if !ended {
             for name in ["completed", "final_output"] {

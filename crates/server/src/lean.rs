@@ -130,6 +130,11 @@ pub(crate) async fn batch(app: &App, caller: &Caller, mut result: BatchResult) -
 pub(crate) fn goal(result: &GoalResult) -> Lean {
     let mut lines = vec![format!("goal {}: {}", result.run_id, result.status)];
     lines.extend(result.summary.clone());
+    if let Some(worktree) = &result.worktree {
+        lines.push(format!("repository {}, branch {}", worktree.repository.display(), worktree.branch));
+        let asks = worktree.needs_acceptance.iter();
+        lines.extend(asks.map(|file| format!("must be accepted to land: {} ({})", file.path, file.why)));
+    }
     lines.extend((!result.message.is_empty()).then(|| result.message.clone()));
     lines.extend(result.questions.iter().enumerate().map(|(index, question)| format!("{}. {question}", index + 1)));
     lines.extend(result.token.iter().map(|token| format!("token: {token}")));

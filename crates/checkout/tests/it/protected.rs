@@ -421,7 +421,8 @@ async fn protected_is_the_base(
     deeds.iter().for_each(|deed| perform(&path, deed));
     let made = room.checkpoint("a", "k1").await;
     let commit = made.commit.unwrap_or(prepared.base.clone());
-    let asked = protect(&commit, &["tests/**"], &[LIST, "git status >&2; git checkout -q -- . >&2; git diff >&2; true", LIST]);
+    let asked =
+        protect(&commit, &["tests/**"], &[LIST, "git status >&2; git checkout -q -- . >&2; git diff >&2; true", LIST]);
     let verified = verified(&room, &asked).await;
     let expected = listed(&room, prepared.base.as_str());
     assert_eq!(verified.results.len(), 3, "{verified:?}");

@@ -145,7 +145,7 @@ async fn files_that_make_tools_run_something_are_listed_with_the_reason() {
         "drawloom.yaml",
         "deep/.claude/settings.json",
         ".mcp.json",
-        ".envrc",
+        "mise.toml",
         ".gitattributes",
         ".githooks/pre-commit",
         "tools/post-checkout",
@@ -163,7 +163,6 @@ async fn files_that_make_tools_run_something_are_listed_with_the_reason() {
     let triggers = room.checkouts.triggers(GOAL, &prepared.base, &commit).await.expect("a list");
     let paths: Vec<&str> = triggers.iter().map(|trigger| trigger.path.as_str()).collect();
     let expected = [
-        ".envrc",
         ".gitattributes",
         ".githooks/pre-commit",
         ".github/workflows/ci.yml",
@@ -172,6 +171,7 @@ async fn files_that_make_tools_run_something_are_listed_with_the_reason() {
         "agents/settings.json",
         "deep/.claude/settings.json",
         "drawloom.yaml",
+        "mise.toml",
         "package.json",
         "tools/post-checkout",
     ];

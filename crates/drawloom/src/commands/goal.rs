@@ -2,6 +2,7 @@
 
 mod ask;
 mod demo;
+mod here;
 mod land;
 mod manage;
 mod read;
@@ -21,7 +22,7 @@ use crate::{
     output::{Format, Style},
 };
 
-pub(crate) use read::Named;
+pub(crate) use read::{Named, place_of};
 
 /// Shown below the help.
 pub(crate) const HELP: &str = "\
@@ -29,7 +30,7 @@ Examples:
   drawloom goal demo                                     watch the loop with a mock team: no key, no model
   drawloom goal run 'Add a /health endpoint with a test' --verify 'npm test'
   drawloom goal run --goal-file goal.md --backend codex --skip-permissions --detach
-  drawloom goal tail last                                follow the newest goal
+  drawloom goal tail last                                follow the newest goal of this repository
   drawloom goal land last                                bring its work to the branch that it began at
 
 Exit codes of run, resume and result: 0 completed, 1 stopped by a limit, 2 error, 3 needs input, 130 and 143 interrupted.";
@@ -172,6 +173,13 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
     }
     for warning in &result.warnings {
         output.note(format!("{} {warning}", output.beside(Style::Notice, "warning:")));
+    }
+    if let Some(worktree) = &result.worktree {
+        output.note(place_of(&worktree.repository, &worktree.branch));
+        for file in &worktree.needs_acceptance {
+            let text = format!("must be accepted to land: {} ({})", file.path, file.why);
+            output.note(output.beside(Style::Notice, &text));
+        }
     }
     if let Some(worktree) = result.worktree.as_ref().filter(|worktree| !worktree.changed_files.is_empty()) {
         output.note(format!(

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) const HELP: &str = "\
 Examples:
   drawloom worktree list                      list goals with checkouts on the disk
-  drawloom worktree diff last                 show what the newest goal changed
+  drawloom worktree diff last                 show what the newest goal of this repository changed
   drawloom worktree diff last --checkout s1   show what lies in one checkout
   drawloom worktree commit last               commit what lies in its checkouts
   drawloom worktree remove last               remove its checkouts; branches and refs stay";

@@ -20,8 +20,8 @@ use drawloom_goal::{
 };
 use drawloom_server::{GoalHost, Worktrees};
 use drawloom_wire::goals::{
-    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, GoalLeft, ListBackends,
-    Orchestrate, OrchestrateLand,
+    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, GoalLeft, GoalTrigger,
+    ListBackends, Orchestrate, OrchestrateLand,
 };
 
 use crate::{
@@ -402,6 +402,7 @@ impl GoalHost for Host {
         let Some((head, verified)) = goal.head().filter(|(head, _)| *head != prepared.base) else {
             return Err(refuse("nothing_to_land", format!("{} has no changes", prepared.branch)));
         };
+        let top = &prepared.repository;
         let completed = goal.status().completed == Some(true);
         let is_ok = verified.as_ref().is_none_or(drawloom_goal::workspace::Verified::is_ok);
         if !(request.unverified || completed && is_ok) {
@@ -415,10 +416,22 @@ impl GoalHost for Host {
         };
         let checkouts = self.repositories.checkouts().await.map_err(|problem| refuse("checkouts", problem))?;
         let oid = Oid::parse(&head).map_err(|error| failed(&error))?;
-        let run = request.run_id.to_string();
-        let landed =
-            checkouts.land(&run, request.into.as_deref(), &oid, &verdict).await.map_err(|error| failed(&error))?;
-        Ok(told_landing(landed, head, &prepared.branch))
+        let (run, into) = (request.run_id.to_string(), request.into.as_deref());
+        if !checkouts.has_landed(&run, into, &oid).await.map_err(|error| failed(&error))? {
+            let base = Oid::parse(&prepared.base).map_err(|error| failed(&error))?;
+            let triggers = checkouts.triggers(&run, &base, &oid).await.map_err(|error| failed(&error))?;
+            check_accepted(triggers, &request.accept)?;
+        }
+        let landed = checkouts.land(&run, into, &oid, &verdict).await.map_err(|error| failed(&error))?;
+        Ok(told_landing(landed, head, top, &prepared.branch))
+    }
+
+    async fn triggers(&self, goal: &Story, run: RunId) -> Option<Vec<GoalTrigger>> {
+        let (prepared, (head, _)) = (goal.prepared()?, goal.head()?);
+        let checkouts = self.repositories.checkouts().await.ok()?;
+        let (base, head) = (Oid::parse(&prepared.base).ok()?, Oid::parse(&head).ok()?);
+        let found = checkouts.triggers(&run.to_string(), &base, &head).await.ok()?;
+        Some(found.into_iter().map(|checkout::Trigger { path, why }| GoalTrigger { path, why }).collect())
     }
 
     fn worktrees(&self) -> &dyn Worktrees {
@@ -426,40 +439,53 @@ impl GoalHost for Host {
     }
 }
 
-fn told_landing(landed: Land, commit: String, goal: &str) -> GoalLanded {
+/// Refuses files that make tools of the user run something, unless the caller accepts each of them.
+fn check_accepted(triggers: Vec<checkout::Trigger>, accepted: &[String]) -> Result<(), Failure> {
+    let is_accepted = |path: &str| accepted.iter().any(|it| it == path || (it.ends_with('/') && path.starts_with(it)));
+    let open: Vec<checkout::Trigger> = triggers.into_iter().filter(|trigger| !is_accepted(&trigger.path)).collect();
+    let Some(first) = open.first() else { return Ok(()) };
+    let listed: Vec<String> = open.iter().map(|trigger| format!("{} ({})", trigger.path, trigger.why)).collect();
+    let message = format!("changed files make tools run something and must be accepted: {}", listed.join("; "));
+    let hint = format!("read them, then accept each: `--accept {}` (`accept` of orchestrate_land)", first.path);
+    Err(Failure::new(FailureKind::Conflict, "needs_acceptance", message).with_hint(hint))
+}
+
+fn told_landing(landed: Land, commit: String, repository: &Path, goal: &str) -> GoalLanded {
+    let told = |branch: String, message: String, command: Option<String>| GoalLanded {
+        landed: false,
+        moved: false,
+        already_landed: false,
+        repository: repository.to_owned(),
+        branch,
+        commit,
+        message,
+        command,
+    };
     match landed {
-        Land::FastForwarded { branch, old, new } => GoalLanded {
-            landed: true,
-            message: format!("{branch} moved from {} to {}", old.short(), new.short()),
-            branch,
-            commit,
-            command: None,
-        },
-        Land::CheckedOut { branch, worktree, command } => GoalLanded {
-            landed: false,
-            message: format!(
+        Land::FastForwarded { branch, old, new } => {
+            let message = format!("{branch} moved from {} to {}", old.short(), new.short());
+            GoalLanded { landed: true, moved: true, ..told(branch, message, None) }
+        }
+        Land::AlreadyLanded { branch, at } => {
+            let message = format!("already landed: {branch} (at {}) has the work, and nothing was moved", at.short());
+            GoalLanded { landed: true, already_landed: true, ..told(branch, message, None) }
+        }
+        Land::CheckedOut { branch, worktree, command } => {
+            let message = format!(
                 "{branch} is checked out in {worktree}; drawloom never changes a checkout. Run there: {command}"
-            ),
-            branch,
-            commit,
-            command: Some(command),
-        },
-        Land::NotFastForward { branch, at } => GoalLanded {
-            landed: false,
-            message: format!(
-                "{branch} has commits that the work lacks (it is at {}). Merge or rebase: git merge {goal}",
+            );
+            told(branch, message, Some(command))
+        }
+        Land::NotFastForward { branch, at, command } => {
+            let message = format!(
+                "{branch} has commits that the work lacks (it is at {}). Merge or rebase: {command}",
                 at.short()
-            ),
-            command: Some(format!("git merge {goal}")),
-            branch,
-            commit,
-        },
-        Land::NotVerified { tree, verified } => GoalLanded {
-            landed: false,
-            message: format!("verification was about tree {}, not about {}", verified.short(), tree.short()),
-            branch: goal.to_owned(),
-            commit,
-            command: None,
-        },
+            );
+            told(branch, message, Some(command))
+        }
+        Land::NotVerified { tree, verified } => {
+            let message = format!("verification was about tree {}, not about {}", verified.short(), tree.short());
+            told(goal.to_owned(), message, None)
+        }
     }
 }

@@ -15,8 +15,8 @@ use drawloom_contract::{
 use drawloom_goal::{
     Cleanup, CommandLine, GoalsConfig, WorkspaceInput,
     workspace::{
-        CheckedOut, Checkout, Checkpoint, Checkpointed, Clean, Cleaned, CommandResult, DISK_LIMIT, Diff, Diffed,
-        LeftOut, Merge, Merged, Prepared, Verified, Verify, Workspace,
+        ChangedFile, CheckedOut, Checkout, Checkpoint, Checkpointed, Clean, Cleaned, CommandResult, DISK_LIMIT, Diff,
+        Diffed, LeftOut, Merge, Merged, Prepared, Trigger, Verified, Verify, Workspace,
     },
 };
 use drawloom_process::{Confined, Limits, Network, developer_paths};
@@ -124,6 +124,7 @@ impl Repositories {
             redactor: self.shared.redactor.clone(),
             environment: self.environment.clone(),
             sandbox,
+            directories: self.config.directories.clone(),
             config: checkout::Config {
                 setup: self.config.setup.clone(),
                 quota_bytes: self.config.quota_bytes,
@@ -222,9 +223,9 @@ impl Workspace for Repositories {
                 outside(&input.files, &info.prepared.subdirectory, &changed)?
             }
         };
-        // Ignored files last: most of them are built, not written.
+        // Last what can be made again: most of it is built, not written.
         let mut left_out = kept.left_out;
-        left_out.sort_by_key(|left| left.reason == checkout::Reason::Ignored);
+        left_out.sort_by_key(|left| left.reason.can_be_made_again());
         let left_out = left_out.into_iter().map(|left| LeftOut { reason: reason(left.reason), path: left.path });
         Ok(Checkpointed {
             commit: kept.commit.map(|commit| commit.to_string()),
@@ -280,8 +281,16 @@ impl Workspace for Repositories {
         let (from, to) = (oid(&input.from)?, oid(&input.to)?);
         let diff = checkouts.diff(goal, &from, &to, input.most_bytes).await.map_err(|error| told(&error))?;
         let tree = checkouts.tree(goal, &to).await.map_err(|error| told(&error))?;
-        let files = diff.files.into_iter().map(|change| change.path).collect();
-        Ok(Diffed { text: diff.text, truncated: diff.truncated, files, tree: tree.to_string() })
+        let triggers = checkouts.triggers(goal, &from, &to).await.map_err(|error| told(&error))?;
+        let changes: Vec<ChangedFile> = diff.files.into_iter().map(changed_file).collect();
+        Ok(Diffed {
+            text: diff.text,
+            truncated: diff.truncated,
+            files: changes.iter().map(|change| change.path.clone()).collect(),
+            changes,
+            triggers: triggers.into_iter().map(|checkout::Trigger { path, why }| Trigger { path, why }).collect(),
+            tree: tree.to_string(),
+        })
     }
 
     async fn clean(&self, goal: &str, input: &Clean) -> Result<Cleaned, String> {
@@ -330,6 +339,11 @@ fn command_result(result: checkout::CommandResult) -> CommandResult {
     };
     let checkout::CommandResult { name, ok, exit_code, duration_ms, error, .. } = result;
     CommandResult { name, ok, exit_code, output, error, duration_ms }
+}
+
+fn changed_file(change: checkout::Change) -> ChangedFile {
+    let status = serde_json::to_value(change.status).ok().and_then(|status| status.as_str().map(str::to_owned));
+    ChangedFile { path: change.path, status: status.unwrap_or_default(), bytes: change.bytes.unwrap_or_default() }
 }
 
 /// A reason in words.

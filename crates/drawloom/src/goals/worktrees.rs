@@ -47,9 +47,9 @@ fn change(change: checkout::Change) -> WorktreeChange {
     WorktreeChange { path: change.path, status: status.unwrap_or_default(), from: change.from }
 }
 
-/// What a commit leaves out, except what `.gitignore` names: that is expected.
+/// What a commit leaves out, except what can be made again: ignored files, compiled files, and those of the setup command.
 fn left_out(files: Vec<checkout::LeftOut>) -> Vec<WorktreeLeftOut> {
-    let files = files.into_iter().filter(|file| file.reason != checkout::Reason::Ignored);
+    let files = files.into_iter().filter(|file| !file.reason.can_be_made_again());
     files.map(|file| WorktreeLeftOut { path: file.path, reason: reason(file.reason) }).collect()
 }
 
@@ -141,6 +141,8 @@ impl Worktrees for Repositories {
         let diff = checkouts.diff(&goal, &from, &to, most).await.map_err(|error| failed(&error))?;
         Ok(WorktreeDiff {
             run_id: request.run_id,
+            repository: info.prepared.repository,
+            branch: info.prepared.branch,
             from: from.into(),
             to: to.into(),
             files: diff.files.into_iter().map(change).collect(),
@@ -153,6 +155,7 @@ impl Worktrees for Repositories {
 
     async fn commit(&self, request: &CommitWorktree) -> Result<WorktreeCommits, Failure> {
         let (checkouts, goal) = (self.opened().await?, request.run_id.to_string());
+        let prepared = checkouts.info(&goal).await.map_err(|error| failed(&error))?.prepared;
         let at = self.now();
         let key = format!("hand-{}", at.as_millis());
         let mut commits = Vec::new();
@@ -170,7 +173,8 @@ impl Worktrees for Repositories {
                 });
             }
         }
-        Ok(WorktreeCommits { run_id: request.run_id, commits })
+        let (repository, branch) = (prepared.repository, prepared.branch);
+        Ok(WorktreeCommits { run_id: request.run_id, repository, branch, commits })
     }
 
     async fn remove(&self, request: &RemoveWorktree) -> Result<WorktreeRemoved, Failure> {
@@ -194,6 +198,8 @@ impl Worktrees for Repositories {
         let saved = cleaned.saved.into_iter().map(|(checkout, reference)| SavedCheckout { checkout, reference });
         Ok(WorktreeRemoved {
             run_id: request.run_id,
+            repository: worktree.repository,
+            branch: worktree.branch,
             removed: worktree.checkouts.into_iter().map(|checkout| checkout.name).collect(),
             bytes: cleaned.bytes,
             saved: saved.collect(),

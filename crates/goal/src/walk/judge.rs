@@ -8,7 +8,7 @@ use crate::{
     roles::Role,
     tools::{DIFF, RoleMode, VERIFY},
     walk::{Flow, Question, Walk, intake::Brief, work::Worked},
-    workspace::{Diff, Diffed, Prepared, Verified, Verify},
+    workspace::{ChangedFile, Diff, Diffed, Prepared, Verified, Verify},
 };
 
 /// Most bytes of all workers' outputs that a reviewer sees.
@@ -122,7 +122,8 @@ impl Walk<'_> {
                 "\n\nThe results of the Playwright tests are evidence for what users see; do not accept without them.";
         }
         if let Some(diff) = diff {
-            let cut = if diff.truncated { " (shortened)" } else { "" };
+            text += &changed_files(diff);
+            let cut = if diff.truncated { " (shortened: what is missing is said for each file)" } else { "" };
             text += &format!("\n\n# Diff since the beginning{cut}\n\n```diff\n{}\n```", diff.text);
         }
         text
@@ -177,6 +178,20 @@ impl Walk<'_> {
             None => String::new(),
         }
     }
+}
+
+/// All changed files with their sizes, whatever of the difference is shown, and those that make tools run something.
+fn changed_files(diff: &Diffed) -> String {
+    let count = diff.changes.len();
+    let mut text = format!("\n\n# Changed files since the beginning ({count})\n\n");
+    for ChangedFile { path, status, bytes } in &diff.changes {
+        text += &format!("- {path} ({}, {bytes} bytes)\n", status.replace('_', " "));
+    }
+    if !diff.triggers.is_empty() {
+        text += "\n# Changed files that make tools of the user run something\n\n";
+        diff.triggers.iter().for_each(|trigger| text += &format!("- {}: {}\n", trigger.path, trigger.why));
+    }
+    text.trim_end().to_owned()
 }
 
 /// Verification as a reviewer and the next iteration read it.

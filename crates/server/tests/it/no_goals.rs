@@ -11,7 +11,9 @@ use drawloom_contract::{
 use drawloom_goal::{GoalInput, Story};
 use drawloom_server::{GoalHost, Which, Worktrees};
 use drawloom_wire::{
-    goals::{BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, ListBackends, Orchestrate, OrchestrateLand},
+    goals::{
+        BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalTrigger, ListBackends, Orchestrate, OrchestrateLand,
+    },
     worktrees::{
         CommitWorktree, DiffWorktree, RemoveWorktree, Worktree, WorktreeCommits, WorktreeDiff, WorktreeRemoved,
     },
@@ -57,7 +59,13 @@ impl GoalHost for NoGoals {
 
     async fn land(&self, _: &Caller, _: &Story, _: &OrchestrateLand) -> Result<GoalLanded, Failure> {
         let (branch, commit, message) = (String::new(), String::new(), String::new());
-        Ok(GoalLanded { landed: false, branch, commit, message, command: None })
+        let (landed, moved, already_landed) = (false, false, false);
+        let repository = PathBuf::new();
+        Ok(GoalLanded { landed, moved, already_landed, repository, branch, commit, message, command: None })
+    }
+
+    async fn triggers(&self, _: &Story, _: RunId) -> Option<Vec<GoalTrigger>> {
+        None
     }
 
     fn worktrees(&self) -> &dyn Worktrees {
@@ -88,6 +96,8 @@ impl Worktrees for NoGoals {
     async fn diff(&self, request: &DiffWorktree) -> Result<WorktreeDiff, Failure> {
         Ok(WorktreeDiff {
             run_id: request.run_id,
+            repository: PathBuf::new(),
+            branch: String::new(),
             from: "0".repeat(40),
             to: "0".repeat(40),
             files: Vec::new(),
@@ -99,10 +109,12 @@ impl Worktrees for NoGoals {
     }
 
     async fn commit(&self, request: &CommitWorktree) -> Result<WorktreeCommits, Failure> {
-        Ok(WorktreeCommits { run_id: request.run_id, commits: Vec::new() })
+        let (repository, branch) = (PathBuf::new(), String::new());
+        Ok(WorktreeCommits { run_id: request.run_id, repository, branch, commits: Vec::new() })
     }
 
     async fn remove(&self, request: &RemoveWorktree) -> Result<WorktreeRemoved, Failure> {
-        Ok(WorktreeRemoved { run_id: request.run_id, removed: Vec::new(), bytes: 0, saved: Vec::new() })
+        let (repository, branch, removed, saved) = (PathBuf::new(), String::new(), Vec::new(), Vec::new());
+        Ok(WorktreeRemoved { run_id: request.run_id, repository, branch, removed, bytes: 0, saved })
     }
 }

@@ -257,6 +257,9 @@ pub struct GoalWorktree {
     /// Files that differ from the base.
     #[serde(default)]
     pub changed_files: Vec<String>,
+    /// Changed files that make tools of the user run something. `land` lands them only when they are accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs_acceptance: Vec<GoalTrigger>,
     /// Commits since the base, the newest first.
     #[serde(default)]
     pub checkpoints: Vec<String>,
@@ -270,6 +273,15 @@ impl Request for Orchestrate {
     const ROUTES: &'static [Route] = &[Route::post("/v1/goals")];
     const CHANGES: Changes = Changes::EveryTime;
     type Output = GoalResult;
+}
+
+/// A changed file that makes a tool of the user run something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GoalTrigger {
+    /// The path in the repository.
+    pub path: String,
+    /// Which tool runs what.
+    pub why: String,
 }
 
 /// What a worker of a cancelled goal left, kept as a commit.

@@ -1,5 +1,7 @@
 //! `orchestrate_land`: brings a goal's work to a branch.
 
+use std::path::PathBuf;
+
 use drawloom_contract::ids::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,11 @@ pub struct OrchestrateLand {
     /// Land work whose verification failed, or that was not reviewed to the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
+    /// Changed files that make tools of the user run something, such as `.envrc` or `.claude/settings.json`, and that may land. A
+    /// path ending with a slash is a folder with all that is in it. Without them the error `needs_acceptance` lists the files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), inner(length(min = 1, max = 4096)))]
+    pub accept: Vec<String>,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
     /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,6 +38,15 @@ pub struct OrchestrateLand {
 pub struct GoalLanded {
     /// Whether the branch has the work now.
     pub landed: bool,
+    /// Whether this call moved the branch.
+    #[serde(default)]
+    pub moved: bool,
+    /// Whether the branch had the work before this call.
+    #[serde(default)]
+    pub already_landed: bool,
+    /// The repository.
+    #[serde(default)]
+    pub repository: PathBuf,
     /// The branch.
     pub branch: String,
     /// The commit of the work.

@@ -26,6 +26,12 @@ pub struct GoalStatus {
     pub run_dir: PathBuf,
     /// The goal as it was asked, shortened.
     pub goal: String,
+    /// The repository that it works in. Absent for a goal without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<PathBuf>,
+    /// The goal's branch, once the repository is prepared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     /// `running`, `needs_input`, `completed`, `stopped` (by a limit), `failed` or `cancelled`.
     pub status: String,
     /// Whether it has not ended.

@@ -1,5 +1,7 @@
 //! `commit_worktree`: commits what lies in the checkouts of a goal.
 
+use std::path::PathBuf;
+
 use drawloom_contract::ids::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,12 @@ pub struct CommitWorktree {
 pub struct WorktreeCommits {
     /// The goal.
     pub run_id: RunId,
+    /// The repository.
+    #[serde(default)]
+    pub repository: PathBuf,
+    /// The goal's branch.
+    #[serde(default)]
+    pub branch: String,
     /// The commits, one for each checkout that had changes.
     pub commits: Vec<WorktreeCommit>,
 }

@@ -1,5 +1,7 @@
 //! `diff_worktree`: what a goal changed.
 
+use std::path::PathBuf;
+
 use drawloom_contract::ids::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,12 @@ pub struct DiffWorktree {
 pub struct WorktreeDiff {
     /// The goal.
     pub run_id: RunId,
+    /// The repository.
+    #[serde(default)]
+    pub repository: PathBuf,
+    /// The goal's branch.
+    #[serde(default)]
+    pub branch: String,
     /// The commit that it is compared with.
     pub from: String,
     /// The commit, or the tree of the checkout.

@@ -1,5 +1,7 @@
 //! `remove_worktree`: removes the checkouts of a goal.
 
+use std::path::PathBuf;
+
 use drawloom_contract::ids::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,12 @@ pub struct RemoveWorktree {
 pub struct WorktreeRemoved {
     /// The goal.
     pub run_id: RunId,
+    /// The repository.
+    #[serde(default)]
+    pub repository: PathBuf,
+    /// The goal's branch.
+    #[serde(default)]
+    pub branch: String,
     /// The checkouts that were removed.
     pub removed: Vec<String>,
     /// Bytes that are free now.

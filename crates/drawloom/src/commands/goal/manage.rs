@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use drawloom_wire::goals::{self, BackendInfo, ListBackends, OrchestrateCancel};
+use drawloom_wire::goals::{self, BackendInfo, ListBackends, OrchestrateCancel, OrchestrateStatus};
+use serde_json::json;
 
-use super::read::Named;
+use super::read::{Named, place_of};
 use crate::{
     cli::Look,
     commands::{
@@ -34,16 +35,27 @@ pub struct Cancel {
 
 impl Cancel {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let cancelled = connect::with(session, "goal cancel", Need::Engine(self.execution), async |it| {
+        let (cancelled, goal) = connect::with(session, "goal cancel", Need::Engine(self.execution), async |it| {
             let run_id = self.named.resolve(it).await?;
-            it.backend.call(&OrchestrateCancel { run_id, reason: self.reason.clone(), idempotency_key: None }).await
+            let ask = OrchestrateCancel { run_id, reason: self.reason.clone(), idempotency_key: None };
+            let cancelled = it.backend.call(&ask).await?;
+            Ok((cancelled, it.backend.call(&OrchestrateStatus { run_id }).await?))
         })
         .await?;
         let output = &session.output;
-        match output.format() {
-            Format::Json => output.json(&cancelled),
-            Format::Human if cancelled.cancelled => output.line(format!("goal {} is cancelled", cancelled.run_id)),
-            Format::Human => output.line(format!("goal {} had ended: {}", cancelled.run_id, cancelled.status.as_str())),
+        if output.format() == Format::Json {
+            let mut shown = serde_json::to_value(&cancelled).unwrap_or_default();
+            shown["repository"] = json!(goal.repository);
+            shown["branch"] = json!(goal.branch);
+            output.json(&shown);
+            return Ok(Exit::Done);
+        }
+        match cancelled.cancelled {
+            true => output.line(format!("goal {} is cancelled", cancelled.run_id)),
+            false => output.line(format!("goal {} had ended: {}", cancelled.run_id, cancelled.status.as_str())),
+        }
+        if let Some(repository) = &goal.repository {
+            output.note(place_of(repository, goal.branch.as_deref().unwrap_or_default()));
         }
         Ok(Exit::Done)
     }

@@ -1,11 +1,13 @@
 //! `drawloom goal status`, `tail`, `result` and `list`.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use drawloom_contract::ids::RunId;
 use drawloom_wire::goals::{GoalStatus, OrchestrateList, OrchestrateResult, OrchestrateStatus, OrchestrateTail};
 use serde_json::Value;
 
-use super::{told, view::lines};
+use super::{here::repository_of, told, view::lines};
 use crate::{
     cli::{Look, Quiet},
     commands::Session,
@@ -23,7 +25,7 @@ const INTERRUPTED: &str = "interrupted";
 /// A goal as the user wrote it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Named {
-    /// Goal: an id, the start of one, or `last`
+    /// Goal: an id, the start of one, or `last`, the newest of this repository
     #[arg(value_name = "GOAL", default_value = "last")]
     goal: String,
 }
@@ -34,12 +36,17 @@ impl Named {
     }
 
     pub(crate) async fn resolve(&self, connection: &Connection) -> Result<RunId, CommandError> {
+        self.resolve_among(connection, Among::All).await
+    }
+
+    /// The goal of a command that changes a repository. Goals without one are passed over.
+    pub(crate) async fn resolve_in_repository(&self, connection: &Connection) -> Result<RunId, CommandError> {
+        self.resolve_among(connection, Among::WithRepository).await
+    }
+
+    async fn resolve_among(&self, connection: &Connection, among: Among) -> Result<RunId, CommandError> {
         if self.goal == "last" {
-            let newest = connection.backend.call(&OrchestrateList { limit: Some(1), before: None }).await?;
-            return newest.runs.first().map(|goal| goal.run_id).ok_or_else(|| {
-                CommandError::usage("no_goals", "no goals yet")
-                    .with_hint("start one: drawloom goal run 'Add a test for …'")
-            });
+            return last(connection, among).await;
         }
         if let Ok(run) = self.goal.parse() {
             return Ok(run);
@@ -50,8 +57,9 @@ impl Named {
         let found: Vec<&GoalStatus> = all.iter().filter(|_| !prefix.is_empty()).filter(is_meant).collect();
         match &found[..] {
             [one] => Ok(one.run_id),
-            [] => Err(CommandError::usage("unknown_goal", format!("no goal matches {:?}", self.goal))
-                .with_hint("`drawloom goal list` lists goals; without a name the newest one is meant")),
+            [] => Err(CommandError::usage("unknown_goal", format!("no goal matches {:?}", self.goal)).with_hint(
+                "`drawloom goal list` lists goals; without a name the newest one of this repository is meant",
+            )),
             several => {
                 let mut error = CommandError::usage("ambiguous_goal", format!("several goals match {:?}", self.goal))
                     .with_hint("write more of the id");
@@ -73,6 +81,65 @@ impl Named {
             true => Need::Engine(Execution::default()),
             false => Need::Journal,
         })
+    }
+}
+
+/// Which goals `last` can be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    /// Those of this repository, and those without one.
+    All,
+    WithRepository,
+}
+
+/// The newest goal of the repository around this folder. In a folder without one it is the newest of all, unless that is unclear and
+/// the command changes a repository.
+async fn last(connection: &Connection, among: Among) -> Result<RunId, CommandError> {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let here = repository_of(&folder);
+    let (mut before, mut found) = (None, None::<(RunId, Option<PathBuf>)>);
+    loop {
+        let ask = OrchestrateList { limit: Some(MOST_SEARCHED), before };
+        let page = connection.backend.call(&ask).await?.runs;
+        for goal in &page {
+            let of_goal = goal.repository.as_ref().map(|top| repository_of(top).unwrap_or_else(|| top.clone()));
+            let counts = match (&here, &of_goal) {
+                (_, None) => among == Among::All,
+                (Some(here), Some(of_goal)) => here == of_goal,
+                (None, Some(_)) => true,
+            };
+            match &found {
+                _ if !counts => {}
+                Some((_, first)) if *first == of_goal => {}
+                Some(_) => return Err(unclear(&folder)),
+                None if here.is_some() || among == Among::All => return Ok(goal.run_id),
+                None => found = Some((goal.run_id, of_goal)),
+            }
+        }
+        match page.last() {
+            Some(goal) if page.len() == MOST_SEARCHED as usize => before = Some(goal.run_id),
+            _ => break,
+        }
+    }
+    found.map(|(run, _)| run).ok_or_else(|| match here {
+        Some(_) => CommandError::usage("no_goals", format!("no goals of the repository around {}", folder.display()))
+            .with_hint("start one: drawloom goal run 'Add a test for …'; `drawloom goal list` lists those of other repositories"),
+        None => CommandError::usage("no_goals", "no goals yet")
+            .with_hint("start one: drawloom goal run 'Add a test for …'"),
+    })
+}
+
+fn unclear(folder: &Path) -> CommandError {
+    let message = format!("{} is in no repository, and there are goals of several", folder.display());
+    CommandError::usage("unclear_goal", message)
+        .with_hint("name the goal, or run the command in its repository; `drawloom goal list` lists goals")
+}
+
+/// The repository and branch of a goal, in a line.
+pub(crate) fn place_of(repository: &Path, branch: &str) -> String {
+    match branch {
+        "" => format!("repository {}", repository.display()),
+        branch => format!("repository {}, branch {branch}", repository.display()),
     }
 }
 
@@ -112,6 +179,12 @@ impl Status {
         let row = |name: &str, text: &str| output.line(format!("{name:<10} {text}"));
         row("goal", &status.goal);
         row("id", &status.run_id.to_string());
+        if let Some(repository) = &status.repository {
+            row("repository", &repository.display().to_string());
+        }
+        if let Some(branch) = &status.branch {
+            row("branch", branch);
+        }
         let word = if is_interrupted(&status, executing) { INTERRUPTED } else { &status.status };
         row("status", &output.styled(style_of(word), word));
         row("phase", &status.phase);
@@ -282,6 +355,7 @@ impl List {
             Format::Human => {
                 let columns = [
                     Column::new("goal").shrinks_to(20),
+                    Column::new("repository").shrinks_to(12).keeps_end().optional(3),
                     Column::new("status"),
                     Column::new("phase").optional(1),
                     Column::new("iteration").right(),
@@ -295,10 +369,11 @@ impl List {
     }
 }
 
-fn row(goal: &GoalStatus, executing: Executing) -> [Text; 6] {
+fn row(goal: &GoalStatus, executing: Executing) -> [Text; 7] {
     let status = if is_interrupted(goal, executing) { INTERRUPTED } else { &goal.status };
     [
         Text::new(&goal.goal).style(Style::Bold),
+        Text::new(goal.repository.as_ref().map(|top| top.display().to_string()).unwrap_or_default()),
         Text::new(status).style(style_of(status)),
         Text::new(&goal.phase),
         Text::new(goal.iteration.to_string()),

@@ -17,7 +17,7 @@ use drawloom_wire::goals::{
 };
 use serde_json::{Value, json};
 
-use super::{ask, told, view::View};
+use super::{ask, place_of, told, view::View};
 use crate::{
     cli::Look,
     commands::{
@@ -400,6 +400,10 @@ impl Following<'_> {
                 Format::Json => self.session.output.json(&result),
                 Format::Human => {
                     self.session.output.line(self.run.to_string());
+                    let status = self.connection.backend.call(&OrchestrateStatus { run_id: self.run }).await?;
+                    if let Some(repository) = &status.repository {
+                        self.session.output.note(place_of(repository, status.branch.as_deref().unwrap_or_default()));
+                    }
                     self.session.output.note(format!("follow it with: drawloom goal tail {}", self.run));
                 }
             }

@@ -6,7 +6,10 @@ use drawloom_wire::worktrees::{CommitWorktree, ListWorktrees, RemoveWorktree, Wo
 use super::look::show;
 use crate::{
     cli::Look,
-    commands::{Session, goal::Named},
+    commands::{
+        Session,
+        goal::{Named, place_of},
+    },
     connect::{self, Connection, Execution, Need},
     exit::{CommandError, Exit},
     interrupts::own_key,
@@ -38,7 +41,7 @@ impl Commit {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let key = own_key()?;
         let made = connect::with(session, "worktree commit", Need::Engine(self.execution), async |it| {
-            let run_id = self.named.resolve(it).await?;
+            let run_id = self.named.resolve_in_repository(it).await?;
             let ask = CommitWorktree {
                 run_id,
                 checkout: self.checkout.clone(),
@@ -51,8 +54,12 @@ impl Commit {
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&made),
-            Format::Human if made.commits.is_empty() => output.line("nothing to commit"),
+            Format::Human if made.commits.is_empty() => {
+                output.line("nothing to commit");
+                output.note(place_of(&made.repository, &made.branch));
+            }
             Format::Human => {
+                output.note(place_of(&made.repository, &made.branch));
                 for commit in &made.commits {
                     let files = commit.changed.len();
                     let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
@@ -78,7 +85,7 @@ fn tell_left_out(session: &Session, checkout: &str, files: &[WorktreeLeftOut]) {
 /// What is not committed is kept as a ref first. Branches, commits and refs stay. The goal must have ended.
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// Goal: an id, the start of one, or `last`
+    /// Goal: an id, the start of one, or `last`, the newest of this repository
     #[arg(value_name = "GOAL")]
     goal: String,
     /// Remove without asking
@@ -108,6 +115,7 @@ impl Remove {
             Format::Json => output.json(&removed),
             Format::Human => {
                 let count = removed.removed.len();
+                output.note(place_of(&removed.repository, &removed.branch));
                 let checkouts = if count == 1 { "1 checkout".to_owned() } else { format!("{count} checkouts") };
                 output.line(format!("removed {checkouts}, {}", bytes(removed.bytes)));
                 for saved in &removed.saved {
@@ -124,7 +132,7 @@ impl Remove {
         session: &Session,
         connection: &Connection,
     ) -> Result<Option<WorktreeRemoved>, CommandError> {
-        let run_id = Named::new(&self.goal).resolve(connection).await?;
+        let run_id = Named::new(&self.goal).resolve_in_repository(connection).await?;
         if !self.yes {
             let output = &session.output;
             if !output.can_ask() {

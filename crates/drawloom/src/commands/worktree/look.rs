@@ -5,7 +5,10 @@ use drawloom_wire::worktrees::{DiffWorktree, ListWorktrees, Worktree, WorktreeCh
 
 use crate::{
     cli::{Look, Quiet},
-    commands::{Session, goal::Named},
+    commands::{
+        Session,
+        goal::{Named, place_of},
+    },
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
     output::{Column, Format, Style, Text, bytes},
@@ -126,7 +129,7 @@ pub struct Diff {
 impl Diff {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let diff = connect::with(session, "worktree diff", Need::Engine(self.execution), async |it| {
-            let run_id = self.named.resolve(it).await?;
+            let run_id = self.named.resolve_in_repository(it).await?;
             let ask = DiffWorktree {
                 run_id,
                 checkout: self.checkout.clone(),
@@ -150,9 +153,10 @@ impl Diff {
             output.content(&diff.text);
         }
         let files = if diff.files.len() == 1 { "1 file".to_owned() } else { format!("{} files", diff.files.len()) };
+        output.note(place_of(&diff.repository, &diff.branch));
         output.note(format!("{files} changed, {} lines added, {} removed", diff.insertions, diff.deletions));
         if diff.truncated && !self.stat {
-            output.note("the middle was left out; `--max-bytes` raises the limit");
+            output.note("something was left out; `--max-bytes` raises the limit");
         }
         Ok(Exit::Done)
     }
