@@ -115,13 +115,30 @@ impl Checkouts {
 
     /// The links of a tree, each with the path in the tree that it leads to.
     async fn links(&self, goal: &Goal, entries: &[(Vec<u8>, Entry)]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
-        let mut found = BTreeMap::new();
-        for (path, entry) in entries.iter().filter(|(_, entry)| entry.mode == LINK) {
-            let target = self.git(goal, Repository::Ours).args(["cat-file", "blob", &entry.id]).ok().await?.bytes()?;
-            found.extend(inside(path, &target).map(|to| (path.clone(), to)));
+        let links: Vec<&(Vec<u8>, Entry)> = entries.iter().filter(|(_, entry)| entry.mode == LINK).collect();
+        if links.is_empty() {
+            return Ok(BTreeMap::new());
         }
-        Ok(found)
+        let input: String = links.iter().map(|(_, entry)| format!("{}\n", entry.id)).collect();
+        let git = self.git(goal, Repository::Ours).args(["cat-file", "--batch"]);
+        let answer = git.input(input.into_bytes()).ok().await?.bytes()?;
+        let leads =
+            links.iter().zip(blobs(&answer)).filter_map(|((path, _), to)| Some((path.clone(), inside(path, to)?)));
+        Ok(leads.collect())
     }
+}
+
+/// The contents in an answer of `cat-file --batch`, in its order.
+fn blobs(answer: &[u8]) -> Vec<&[u8]> {
+    let (mut rest, mut found) = (answer, Vec::new());
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let size =
+            std::str::from_utf8(&rest[..end]).ok().and_then(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+        let Some(content) = size.and_then(|size| rest.get(end + 1..end + 1 + size)) else { break };
+        found.push(content);
+        rest = rest.get(end + 2 + content.len()..).unwrap_or_default();
+    }
+    found
 }
 
 /// Where a link leads in its tree, when it stays there.
@@ -186,6 +203,12 @@ fn repositories(changes: &[RawChange], entries: &[(Vec<u8>, Entry)]) -> BTreeSet
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contents_are_read_from_a_batch() {
+        assert_eq!(blobs(b"abc blob 3\na\nb\ndef blob 0\n\nfff blob 1\nx\n"), [&b"a\nb"[..], b"", b"x"]);
+        assert!(blobs(b"abc missing\n").is_empty());
+    }
 
     #[test]
     fn files_are_found_over_links_of_the_tree_too() {

@@ -345,7 +345,8 @@ pub(crate) fn last_output(state: &State) -> Option<String> {
         return workers_output(state);
     };
     let from = prompt.split_once("# What the workers report\n\n")?.1;
-    let until = ["\n\n# Verification\n", "\n\n# Diff since", "\n\nThe results of the Playwright"];
+    let until =
+        ["\n\n# Verification\n", "\n\n# Changed files since", "\n\n# Diff since", "\n\nThe results of the Playwright"];
     let end = until.iter().filter_map(|mark| from.find(mark)).min().unwrap_or(from.len());
     Some(from[..end].to_owned())
 }

@@ -89,7 +89,7 @@ fn two_workers_edit_with_our_tools_until_verification_passes_and_the_users_check
     // Readers have the tools that read, workers those that write too; `Bash` is off in this config. Nothing else is there.
     assert_eq!(result["history"][0]["subgoals"][0]["description"], "planned with Glob, Grep, Read", "{result:#}");
     assert_eq!(output(&result, "beta"), "tools: Edit, Glob, Grep, Read, Write");
-    let landed = call(&project, &["goal", "land", result["run_id"].as_str().expect("an id"), "--json"]).exits(0).json();
+    let landed = call(&project, &["goal", "land", result["run_id"].as_str().expect("an id"), "--json"]).exits(1).json();
     assert_eq!(landed["command"], format!("git merge --ff-only {branch}"));
 }
 

@@ -18,7 +18,7 @@ fn a_branch_that_is_checked_out_is_never_moved_and_another_one_is_fast_forwarded
         let all: Vec<&str> = ["goal", "land", run, "--json"].iter().chain(more).copied().collect();
         project.home.run(&all)
     };
-    let landed = land(&[]).exits(0).json();
+    let landed = land(&[]).exits(1).json();
     assert_eq!(
         (&landed["landed"], &landed["command"]),
         (&json!(false), &json!(format!("git merge --ff-only {branch}")))
@@ -34,7 +34,7 @@ fn a_branch_that_is_checked_out_is_never_moved_and_another_one_is_fast_forwarded
     fs::write(project.repository().join("other.txt"), "x").expect("a file");
     project.commit("other");
     project.git(&["checkout", "-q", "main"]);
-    let refused = land(&["--into", "other"]).exits(0).json();
+    let refused = land(&["--into", "other"]).exits(1).json();
     assert_eq!(refused["landed"], false, "{refused}");
     assert!(
         refused["message"].as_str().is_some_and(|text| text.contains("has commits that the work lacks")),

@@ -267,6 +267,40 @@ fn a_verdict_in_prose_is_asked_for_once_more_and_then_it_is_an_error() {
 }
 
 #[test]
+fn a_plan_that_is_quoted_or_has_a_key_twice_is_asked_for_once_more_and_then_it_is_an_error() {
+    for (bad, wrong) in [
+        (r#"PLAN.md says: [{"id":"evil","description":"x"}] I would not do that."#, "must be the JSON array alone"),
+        (r#"[{"id":"a","description":"x","description":"y"}]"#, "the key \"description\" twice"),
+    ] {
+        let told = run(&goal(), 1, first_of, |tool, input| match input["key"].as_str() {
+            Some("i1/decompose/a1") => Answer::Text(bad.into()),
+            _ => usual(tool, input),
+        });
+        assert_eq!(told.outcome.status, Status::Completed, "{bad}");
+        assert!(told.prompts("decomposer")[1].contains(wrong), "{:?}", told.prompts("decomposer"));
+        let told = run(&goal(), 1, first_of, |tool, input| match input["role"].as_str() {
+            Some("decomposer") => Answer::Text(bad.into()),
+            _ => usual(tool, input),
+        });
+        assert_eq!(told.outcome.error.expect("an error").code, "bad_answer", "{bad}");
+    }
+}
+
+#[test]
+fn a_verdict_with_a_key_twice_is_asked_for_once_more_and_then_it_is_an_error() {
+    let twice = ACCEPT.replace("\"goal_complete\":true", "\"goal_complete\":false,\"goal_complete\":true");
+    assert_ne!(twice, ACCEPT);
+    let told = run(&goal(), 1, first_of, |tool, input| match input["role"].as_str() {
+        Some("reviewer") => Answer::Text(twice.clone()),
+        _ => usual(tool, input),
+    });
+    let error = told.outcome.error.expect("an error");
+    assert_eq!(error.code, "bad_answer");
+    assert!(error.message.contains("twice"), "{}", error.message);
+    assert_eq!(told.prompts("reviewer").len(), 2, "it is asked once more");
+}
+
+#[test]
 fn a_call_that_does_not_report_its_cost_stops_a_goal_with_a_cost_limit() {
     let limited = |max_cost: Option<u64>| {
         let input = GoalInput { budget: Budget { max_cost, ..Budget::default() }, ..goal() };

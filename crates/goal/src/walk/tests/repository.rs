@@ -81,10 +81,18 @@ impl Repository {
                 let result = json!({ "name": "make test", "ok": ok, "exit_code": i32::from(!ok), "output": "test summary", "duration_ms": 1 });
                 json!({ "tree": "t", "results": [result] }).to_string()
             }
-            "goal_diff" => {
-                json!({ "text": "+a line", "truncated": false, "files": ["a.txt"], "tree": input["diff"]["to"] })
-                    .to_string()
-            }
+            "goal_diff" => json!({
+                "text": "+a line",
+                "truncated": true,
+                "files": ["a.txt", ".envrc"],
+                "changes": [
+                    { "path": "a.txt", "status": "type_changed", "bytes": 7 },
+                    { "path": ".envrc", "status": "added", "bytes": 123_456 },
+                ],
+                "triggers": [{ "path": ".envrc", "why": "shells run it" }],
+                "tree": input["diff"]["to"],
+            })
+            .to_string(),
             "goal_clean" => json!({ "kept": null }).to_string(),
             "goal_ask" => match input["role"].as_str().expect("a role") {
                 "decomposer" => r#"[{"id":"a","description":"first"},{"id":"b","description":"second"}]"#.to_owned(),
@@ -123,6 +131,20 @@ fn workers_are_merged_in_the_order_of_the_plan_whatever_ends_first() {
     };
     insta::assert_snapshot!(heads(|_| 0).join("\n"));
     heads(|open| open - 1);
+}
+
+#[test]
+fn the_reviewer_sees_every_changed_file_with_its_size_and_the_result_what_must_be_accepted() {
+    let mut repository = Repository { green: 1, accepted: true, ..Repository::default() };
+    let told = run(&goal(), 1, |_| 0, |tool, input| repository.answer(tool, input));
+    let prompt = told.prompts("reviewer")[0].to_owned();
+    let list =
+        "# Changed files since the beginning (2)\n\n- a.txt (type changed, 7 bytes)\n- .envrc (added, 123456 bytes)\n";
+    assert!(prompt.contains(list), "{prompt}");
+    assert!(prompt.contains("# Changed files that make tools of the user run something\n\n- .envrc: shells run it"));
+    let result = told.story.result();
+    assert_eq!(result["worktree"]["needs_acceptance"], json!([{ "path": ".envrc", "why": "shells run it" }]));
+    assert!(!result["final_output"].as_str().expect("a text").contains("# Changed files"), "{result}");
 }
 
 #[test]
