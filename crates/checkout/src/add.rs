@@ -137,9 +137,7 @@ impl Checkouts {
         if check_real(&work).is_err() || !index.exists() {
             return Ok(false);
         }
-        // Attributes that a worker changed are not asked.
-        let is_plain = !self.changed_attributes(goal, tree).await?.is_empty();
-        let repository = if is_plain { Repository::Plain } else { Repository::Ours };
+        let repository = self.comparing(goal, tree).await?;
         let git = self.git(goal, repository).work_tree(&work, &index);
         let listed = git.args(["ls-files", "-z", "--others", "--modified", "--deleted"]).ok().await?.parts()?;
         Ok(listed.iter().all(|path| goal.record.included.iter().any(|included| included.as_bytes() == *path)))

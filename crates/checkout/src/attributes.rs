@@ -56,6 +56,12 @@ impl Checkouts {
         }
     }
 
+    /// What compares the files of a checkout of `tree` with it. Attributes that a worker changed are not asked.
+    pub(crate) async fn comparing(&self, goal: &Goal, tree: &Oid) -> Result<Repository, Error> {
+        let changed = self.changed_attributes(goal, tree).await?;
+        Ok(if changed.is_empty() { Repository::Ours } else { Repository::Plain })
+    }
+
     /// Brings the files in `work`, which `index` is about, to a tree. The attributes of the base decide how they are written.
     pub(crate) async fn write_files(&self, goal: &Goal, work: &Path, index: &Path, tree: &Oid) -> Result<(), Error> {
         let changed = self.changed_attributes(goal, tree).await?;

@@ -132,6 +132,7 @@ impl Checkouts {
     async fn check_branch(&self, goal: &Goal) -> Result<(), Error> {
         let prepared = &goal.record.prepared;
         check_real(&prepared.repository)?;
+        self.check_opened_again(&goal.record.opened())?;
         let git = self.git_in(goal.name(), &prepared.repository);
         let found = git.args(["symbolic-ref", "--quiet", "--short", "HEAD"]).run(&[0, 1]).await?;
         let found = if found.code == 0 { Some(found.text()?) } else { None };

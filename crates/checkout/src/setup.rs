@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, fs::File};
 use crate::{
     checkouts::Checkouts,
     error::Error,
-    git::Repository,
     names::shown,
     places::{blocking, read_json, write_json},
     seen::Seen,
@@ -17,7 +16,8 @@ impl Checkouts {
     pub(crate) async fn keep_files_of_setup(&self, goal: &Goal, name: &str, state: &State) -> Result<(), Error> {
         let work = goal.places.work(name);
         let index = self.index_of(goal, name, &state.parent_tree).await?;
-        let scan = self.scan(goal, Repository::Plain, &work, &index).await?;
+        let repository = self.comparing(goal, &state.parent_tree).await?;
+        let scan = self.scan(goal, repository, &work, &index).await?;
         let path = goal.places.setup(name);
         blocking(move || {
             let top = File::open(&work).map_err(Error::file("open", &work))?;

@@ -111,9 +111,7 @@ impl Checkouts {
                 break;
             }
         }
-        // Attributes that a worker changed are not asked.
-        let is_plain = !self.changed_attributes(goal, tree).await?.is_empty();
-        let repository = if is_plain { Repository::Plain } else { Repository::Ours };
+        let repository = self.comparing(goal, tree).await?;
         let git = self.git(goal, repository).work_tree(&work, &index);
         let changed = git.args(["ls-files", "-z", "--modified", "--deleted"]).ok().await?.parts()?;
         // Protected files were compared with the base, byte for byte.

@@ -21,7 +21,7 @@ pub struct DiffWorktree {
     /// Only what is not committed in the checkout.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncommitted: bool,
-    /// Maximum bytes of text; what is above is cut in the middle. Defaults to 1,000,000.
+    /// Maximum bytes of text. Each file has its share; a larger one is cut in the middle. Defaults to 1,000,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_000_000))]
     pub max_bytes: Option<u64>,
@@ -50,7 +50,7 @@ pub struct WorktreeDiff {
     pub deletions: u64,
     /// The difference as git writes it, with secrets masked.
     pub text: String,
-    /// Whether the text was cut in the middle.
+    /// Whether something is missing in the text, which says of which files.
     pub truncated: bool,
 }
 

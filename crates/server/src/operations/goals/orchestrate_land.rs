@@ -17,7 +17,9 @@ impl Operation for OrchestrateLand {
         Card::of::<Self::Input>("Bring the work of a goal to a branch.", Scope::GoalsCreate)
             .toolset("goal")
             .destructive()
-            .advice("It moves a branch forward, and never one that is checked out: then it returns the git command for the user.")
+            .advice(
+                "It moves a branch forward, and never one that is checked out: then it returns the git command for the user. Files that make tools run something need `accept`: ask the user first.",
+            )
             .body_limit(16 * 1024)
     }
 
