@@ -122,6 +122,9 @@ errors! {
         "unknown_backend": "No backend of goals has this name.", "`drawloom goal backends` lists them.";
         "bad_cwd": "The directory of a goal cannot be used.", "Name a directory of a git repository on the server's machine, as an absolute path.";
         "cwd_denied": "Goals may not work in this directory.", "The operator lists directories under `goals.directories`.";
+        "other_directory": "Another directory, or a link, is at the path of the goal's repository.", "Put the directory back, or start another goal with its real path.";
+        "needs_acceptance": "The work changes files that make tools run something.", "Read them, then pass their paths in `accept` (`goal land --accept`).";
+        "unclear_goal": "`last` was asked for outside of a repository, and there are goals of several.", "Name the goal, or run the command in its repository.";
         "needs_cwd": "An option of a goal needs a repository.", "Pass `cwd`.";
         "needs_verify": "`witness` and `protect` need verify commands.", "Pass `verify_commands`.";
         "bad_verify": "A verify command is empty.", "Remove it.";
@@ -156,6 +159,7 @@ errors! {
         "branch_checked_out": "The branch is checked out, and is not changed.", "Use the git command in the message.";
         "branch_moved": "Another process moved the branch.", "Look at it, and try again.";
         "ref_taken": "A ref of the goal has another commit than expected.", "Another process changed it; start the goal again.";
+        "not_protected": "Git did not write a protected file as the base has it.", "Report it with the repository's attributes and settings.";
         "checkout_damaged": "A state file of a checkout is damaged.", "Remove the goal's checkouts; its refs stay.";
         "checkout_file": "A file of a checkout cannot be read or written.", "The message says why.";
         "checkout_quota": "The goal uses more of the disk than it may.", "Remove old checkouts, or raise the quota.";

@@ -73,7 +73,8 @@ fn what_lies_in_a_checkout_is_listed_compared_committed_and_never_lost() {
     assert_eq!(branch["files"], json!([]), "the mock team changes nothing");
     let diff = home.run(&["worktree", "diff", &id, "--checkout", &name]).exits(0);
     assert!(diff.stdout.contains("+made by hand"), "{diff:?}");
-    assert_eq!(diff.stderr, "1 file changed, 1 lines added, 0 removed\n");
+    let place = format!("repository <home>/repo, branch drawloom/{id}");
+    assert_eq!(diff.stderr, format!("{place}\n1 file changed, 1 lines added, 0 removed\n"));
 
     let made = home.run(&["worktree", "commit", &id, "--message", "by hand", "--json"]).exits(0).json();
     assert_eq!((&made["commits"][0]["checkout"], made["commits"].as_array().map(Vec::len)), (&json!(name), Some(1)));

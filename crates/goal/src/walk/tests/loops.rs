@@ -294,7 +294,7 @@ fn a_verdict_with_a_key_twice_is_asked_for_once_more_and_then_it_is_an_error() {
         Some("reviewer") => Answer::Text(twice.clone()),
         _ => usual(tool, input),
     });
-    let error = told.outcome.error.expect("an error");
+    let error = told.outcome.error.as_ref().expect("an error");
     assert_eq!(error.code, "bad_answer");
     assert!(error.message.contains("twice"), "{}", error.message);
     assert_eq!(told.prompts("reviewer").len(), 2, "it is asked once more");
