@@ -78,21 +78,23 @@ impl Checkouts {
     pub async fn diff(&self, goal: &str, from: &Oid, to: &Oid, most_bytes: usize) -> Result<Diff, Error> {
         let goal = self.goal(goal).await?;
         let (from, to) = tokio::try_join!(self.tree_of(&goal, from), self.tree_of(&goal, to))?;
-        let (sections, changes) = tokio::try_join!(self.sections(&goal, &from, &to), self.changes(&goal, &from, &to))?;
+        let (sections, changes, sizes) = tokio::try_join!(
+            self.sections(&goal, &from, &to),
+            self.changes(&goal, &from, &to),
+            self.sizes(&goal, &to)
+        )?;
         let Changes { mut files, insertions, deletions, .. } = changes;
-        self.measure(&goal, &to, &mut files).await?;
+        for file in &mut files {
+            file.bytes = Some(sizes.get(&file.path).copied().unwrap_or(0));
+        }
         let text = shares::within(&files, sections, most_bytes);
         Ok(Diff { truncated: text.is_cut, text: text.text, files, insertions, deletions })
     }
 
-    /// The sizes of files in a tree.
-    async fn measure(&self, goal: &Goal, tree: &Oid, files: &mut [Change]) -> Result<(), Error> {
+    /// The sizes of the files of a tree.
+    async fn sizes(&self, goal: &Goal, tree: &Oid) -> Result<HashMap<String, u64>, Error> {
         let listed = self.git(goal, Repository::Ours).args(["ls-tree", "-r", "-z", "-l", "--full-tree", tree.as_str()]);
-        let sizes: HashMap<String, u64> = listed.ok().await?.parts()?.iter().filter_map(|line| size_of(line)).collect();
-        for file in files {
-            file.bytes = Some(sizes.get(&file.path).copied().unwrap_or(0));
-        }
-        Ok(())
+        Ok(listed.ok().await?.parts()?.iter().filter_map(|line| size_of(line)).collect())
     }
 
     /// The difference of each file, in the order of [`Checkouts::changes`], as far as git writes it within bounds.

@@ -49,11 +49,7 @@ impl Checkouts {
     pub async fn triggers(&self, goal: &str, from: &Oid, to: &Oid) -> Result<Vec<Trigger>, Error> {
         let goal = self.goal(goal).await?;
         let (from, to) = tokio::try_join!(self.tree_of(&goal, from), self.tree_of(&goal, to))?;
-        let changes = self.raw_changes(&goal, &from, &to, &[]).await?;
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let entries = self.entries(&goal, &to).await?;
+        let (changes, entries) = tokio::try_join!(self.raw_changes(&goal, &from, &to, &[]), self.entries(&goal, &to))?;
         let links = self.links(&goal, &entries).await?;
         let repositories = repositories(&changes, &entries);
         let mut found = Vec::new();

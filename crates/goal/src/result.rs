@@ -246,6 +246,14 @@ impl Story {
         self.compared().map(|(_, diff)| diff.triggers).unwrap_or_default()
     }
 
+    /// Whether the work was compared with the base after its last merge. A guard can stop a goal in between.
+    pub fn is_compared(&self) -> bool {
+        let Some((head, _)) = self.head() else { return true };
+        let last = (1..=self.iteration()).rev().find_map(|number| self.state.steps.get(&format!("i{number}/diff")));
+        let is_last = last.is_some_and(|step| step.input["diff"]["to"] == head && step.end.is_some());
+        is_last || self.prepared().is_none_or(|prepared| prepared.base == head)
+    }
+
     /// The last comparison with the base, and its iteration.
     fn compared(&self) -> Option<(u32, Diffed)> {
         (1..=self.iteration()).rev().find_map(|number| {

@@ -47,8 +47,8 @@ pub trait GoalHost: Send + Sync {
 
     async fn diagnose(&self, caller: &Caller, request: &Doctor) -> Result<Diagnosis, Failure>;
 
-    /// The changed files of a goal that has ended that make tools of the user run something. Absent when the repository cannot be
-    /// read.
+    /// The changed files of a goal that make tools of the user run something, as they are on its branch. Absent when the repository
+    /// cannot be read.
     async fn triggers(&self, goal: &Story, run: RunId) -> Option<Vec<GoalTrigger>>;
 
     /// Brings the work of a goal to a branch.
@@ -224,6 +224,7 @@ impl Goals {
             }
         }
         if ended
+            && !read.story.is_compared()
             && let Some(triggers) = self.host.triggers(&read.story, run).await
             && let Some(worktree) = value.get_mut("worktree").and_then(Value::as_object_mut)
         {

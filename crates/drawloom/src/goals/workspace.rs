@@ -279,9 +279,12 @@ impl Workspace for Repositories {
     async fn diff(&self, goal: &str, input: &Diff) -> Result<Diffed, String> {
         let checkouts = self.checkouts().await?;
         let (from, to) = (oid(&input.from)?, oid(&input.to)?);
-        let diff = checkouts.diff(goal, &from, &to, input.most_bytes).await.map_err(|error| told(&error))?;
-        let tree = checkouts.tree(goal, &to).await.map_err(|error| told(&error))?;
-        let triggers = checkouts.triggers(goal, &from, &to).await.map_err(|error| told(&error))?;
+        let found = tokio::try_join!(
+            checkouts.diff(goal, &from, &to, input.most_bytes),
+            checkouts.tree(goal, &to),
+            checkouts.triggers(goal, &from, &to)
+        );
+        let (diff, tree, triggers) = found.map_err(|error| told(&error))?;
         let changes: Vec<ChangedFile> = diff.files.into_iter().map(changed_file).collect();
         Ok(Diffed {
             text: diff.text,

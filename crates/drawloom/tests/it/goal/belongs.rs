@@ -160,6 +160,20 @@ fn files_that_make_tools_run_something_land_only_when_each_is_accepted() {
 }
 
 #[test]
+fn a_goal_that_a_guard_stopped_after_a_merge_lists_the_files_too() {
+    let project = Project::new();
+    let goal = "\
+Add settings.
+PLAN: [{\"id\":\"alpha\",\"description\":\"a\"},{\"id\":\"beta\",\"description\":\"b\",\"depends_on\":[\"alpha\"]}]
+WORK alpha: echo '[env]' > mise.toml
+WORK beta: true
+";
+    let result = project.result(goal, &["--max-agent-calls", "2"]);
+    assert_eq!(result["status"], "stopped", "{result:#}");
+    assert_eq!(result["worktree"]["needs_acceptance"][0]["path"], "mise.toml", "{result:#}");
+}
+
+#[test]
 fn land_asks_on_a_terminal_about_files_that_make_tools_run_something() {
     let project = Project::new();
     project.git(&["branch", "other"]);
