@@ -9,7 +9,6 @@ use crate::{
     checkouts::{Checkouts, check_names},
     clone,
     error::Error,
-    git::Repository,
     oid::Oid,
     places::{Places, blocking, check_real, make_directory},
     state::{Goal, State},

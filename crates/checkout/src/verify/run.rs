@@ -12,7 +12,6 @@ use crate::{
     checkouts::Checkouts,
     clone,
     error::Error,
-    git::Repository,
     names::shown,
     oid::Oid,
     places::{blocking, make_directory},
