@@ -78,8 +78,12 @@ impl Checkouts {
     }
 }
 
-/// The links in a git directory that lead to something.
+/// What no git of ours follows.
+const NOT_FOLLOWED: &str = "hooks";
+
+/// The links in a git directory that git follows.
 fn links(common: &Path) -> Vec<PathBuf> {
     let entries = FOLLOWED.iter().flat_map(|part| fs::read_dir(common.join(part)).into_iter().flatten().flatten());
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())).map(|entry| entry.path()).collect()
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.filter(|entry| entry.file_name() != NOT_FOLLOWED).map(|entry| entry.path()).collect()
 }

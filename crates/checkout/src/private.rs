@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use crate::{
@@ -77,10 +78,9 @@ impl Checkouts {
         let (common, objects) = (facts.common.clone(), facts.objects.clone());
         let places = places.clone();
         blocking(move || {
-            for git in [places.git(), places.plain_git()] {
-                places.remove(&git)?;
-                write_repository(&git, &config, &objects, &common.join("shallow"))?;
-            }
+            let git = places.git();
+            places.remove(&git)?;
+            write_repository(&git, &config, &objects, &common.join("shallow"))?;
             let mut excludes = OWN_EXCLUDES.to_vec();
             for path in [Some(common.join("info/exclude")), global].into_iter().flatten() {
                 let small = fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LONGEST_EXCLUDES);
@@ -89,13 +89,32 @@ impl Checkouts {
                     excludes.push(b'\n');
                 }
             }
-            for git in [places.git(), places.plain_git()] {
-                write_file(&git.join("info/exclude"), &excludes)?;
-            }
-            write_file(&places.plain_git().join("info/attributes"), format!("* {NEUTRAL}\n").as_bytes())?;
+            write_file(&git.join("info/exclude"), &excludes)?;
+            places.remove(&places.plain_git())?;
+            write_plain(&places, &objects)?;
             Ok(is_partial)
         })
         .await
+    }
+}
+
+/// Makes the git directory in which attributes change no byte, from the usual one.
+pub(crate) fn write_plain(places: &Places, objects: &Path) -> Result<(), Error> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let ours = places.git();
+    let plain =
+        places.goal().join(format!("git-plain-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let config = fs::read_to_string(ours.join("config")).map_err(Error::file("read", ours.join("config")))?;
+    make_directory(&plain.join("info"))?;
+    fs::copy(ours.join("info/exclude"), plain.join("info/exclude")).map_err(Error::file("copy", &ours))?;
+    let attributes = plain.join("info/attributes");
+    fs::write(&attributes, format!("* {NEUTRAL}\n")).map_err(Error::file("write", attributes))?;
+    write_repository(&plain, &config, objects, &ours.join("shallow"))?;
+    match fs::rename(&plain, places.plain_git()) {
+        Ok(()) => Ok(()),
+        // Another call made it at the same time.
+        Err(_) if places.plain_git().join("HEAD").exists() => places.remove(&plain),
+        Err(error) => Err(Error::file("make", places.plain_git())(error)),
     }
 }
 

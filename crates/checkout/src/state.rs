@@ -13,6 +13,7 @@ use crate::{
     oid::Oid,
     places::{Places, blocking, read_json, write_json},
     prepare::{Prepare, Prepared},
+    private::write_plain,
 };
 
 /// A goal that is prepared.
@@ -114,9 +115,16 @@ impl Checkouts {
     pub(crate) async fn find_goal(&self, goal: &str) -> Result<Option<Goal>, Error> {
         names::check("goal", goal)?;
         let places = self.places(goal);
-        let path = places.record();
-        let record: Option<Record> = blocking(move || read_json(&path)).await?;
-        Ok(record.map(|record| Goal { record, places }))
+        let own = places.clone();
+        let record = blocking(move || {
+            let record: Option<Record> = read_json(&own.record())?;
+            // Goals of an earlier version have none, and neither have those whose preparation was killed.
+            if let Some(record) = record.as_ref().filter(|_| !own.plain_git().join("HEAD").exists()) {
+                write_plain(&own, &record.objects)?;
+            }
+            Ok::<_, Error>(record)
+        });
+        Ok(record.await?.map(|record| Goal { record, places }))
     }
 
     /// The goal and one of its checkouts.

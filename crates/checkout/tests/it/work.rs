@@ -131,6 +131,21 @@ async fn what_setup_made_or_changed_is_not_the_work_of_a_worker() {
 }
 
 #[tokio::test]
+async fn a_goal_of_an_earlier_version_goes_on() {
+    let room = Room::new();
+    let (_, path) = room.one_writer().await;
+    let goal = room.directory.path().join("checkouts").join(GOAL);
+    // It had one git directory, and knew no inode.
+    fs::remove_dir_all(goal.join("git-plain")).expect("removed");
+    let record = fs::read_to_string(goal.join("goal.json")).expect("a record");
+    let mut record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    record.as_object_mut().expect("an object").remove("inode");
+    fs::write(goal.join("goal.json"), record.to_string()).expect("written");
+    write(&path.join("new.txt"), "new\n");
+    assert_eq!(changed(&room.checkpoint("a", "k1").await), ["new.txt"]);
+}
+
+#[tokio::test]
 async fn files_that_make_tools_run_something_are_listed_with_the_reason() {
     let room = Room::new();
     room.write("package.json", "{\"name\": \"x\", \"scripts\": {\"test\": \"true\"}}\n");
