@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    fs,
+    fs, io,
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
         fs::{PermissionsExt as _, symlink},
@@ -365,22 +365,27 @@ fn clear(path: &Path) -> bool {
     path.parent().is_some_and(|parent| fs::create_dir_all(parent).is_ok())
 }
 
+/// Puts something at a path, where that can be done.
+fn put(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) {
+    if clear(path) {
+        let _ = make(path);
+    }
+}
+
 fn perform(checkout: &Path, deed: &Deed) {
     let at = |name: &str| checkout.join(name);
     match deed {
-        Deed::Attributes(place, text) => {
-            drop(clear(&at(place).join(".gitattributes")) && fs::write(at(place).join(".gitattributes"), text).is_ok())
+        Deed::Attributes(place, text) => put(&at(place).join(".gitattributes"), |path| fs::write(path, text)),
+        Deed::Ignore(place, rule) => put(&at(place).join(".gitignore"), |path| fs::write(path, rule)),
+        Deed::Write(name, content) => put(&at(name), |path| fs::write(path, content)),
+        Deed::Remove(name) => put(&at(name), |_| Ok(())),
+        Deed::Directory(name) => {
+            put(&at(name), |path| fs::create_dir(path).and_then(|()| fs::write(path.join("inside"), "x\n")));
         }
-        Deed::Ignore(place, rule) => {
-            drop(clear(&at(place).join(".gitignore")) && fs::write(at(place).join(".gitignore"), rule).is_ok())
+        Deed::Link(name, to) => put(&at(name), |path| symlink(to, path)),
+        Deed::MoveTests => {
+            let _ = fs::rename(at("tests"), at("moved")).and_then(|()| symlink("moved", at("tests")));
         }
-        Deed::Write(name, content) => drop(clear(&at(name)) && fs::write(at(name), content).is_ok()),
-        Deed::Remove(name) => drop(clear(&at(name))),
-        Deed::Directory(name) => drop(
-            clear(&at(name)) && fs::create_dir(at(name)).is_ok() && fs::write(at(name).join("inside"), "x\n").is_ok(),
-        ),
-        Deed::Link(name, to) => drop(clear(&at(name)) && symlink(to, at(name)).is_ok()),
-        Deed::MoveTests => drop(fs::rename(at("tests"), at("moved")).is_ok() && symlink("moved", at("tests")).is_ok()),
     }
 }
 
