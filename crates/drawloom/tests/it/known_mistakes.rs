@@ -137,7 +137,7 @@ fn no_change_of_memory_commits_more_than_the_quota() {
     let http = Http::new(&server.url);
     let large = |number: usize| format!("{number}{}", "x".repeat(300));
     let keys = |owner: &str| -> Vec<Value> {
-        let (status, page) = http.ask("GET", &format!("/v1/memory/agent/keys?agent={owner}"), None);
+        let (status, page) = http.ask("GET", &format!("/v1/memory/user/keys?user_id={owner}"), None);
         assert_eq!(status, 200, "{page}");
         page["entries"].as_array().expect("entries").clone()
     };
@@ -150,23 +150,23 @@ fn no_change_of_memory_commits_more_than_the_quota() {
             let (status, answer) = match op {
                 "set" => {
                     let value: Vec<String> = (0..=number).map(large).collect();
-                    http.ask("PUT", "/v1/memory/agent/keys/k", Some(json!({ "agent": op, "value": value })))
+                    http.ask("PUT", "/v1/memory/user/keys/k", Some(json!({ "user_id": op, "value": value })))
                 }
                 "import" => {
                     let value: Vec<String> = (0..=number).map(large).collect();
                     let entries = json!([{ "key": "k", "value": value }]);
-                    http.ask("POST", "/v1/memory/agent/import", Some(json!({ "agent": op, "entries": entries })))
+                    http.ask("POST", "/v1/memory/user/import", Some(json!({ "user_id": op, "entries": entries })))
                 }
                 _ => {
                     let value = match op {
                         "merge" => json!({ number.to_string(): large(number) }),
                         _ => json!(large(number)),
                     };
-                    let mut body = json!({ "agent": op, "op": op, "value": value });
+                    let mut body = json!({ "user_id": op, "op": op, "value": value });
                     if op == "bounded_list" {
                         body["limit"] = json!(1_000);
                     }
-                    http.ask("POST", "/v1/memory/agent/keys/k", Some(body))
+                    http.ask("POST", "/v1/memory/user/keys/k", Some(body))
                 }
             };
             assert!(sizes(op) <= MOST, "{op}: more than the quota is kept");
@@ -184,8 +184,8 @@ fn no_change_of_memory_commits_more_than_the_quota() {
     }
     // Keys are counted too, also for a change that makes one.
     for number in 0..6 {
-        let path = format!("/v1/memory/agent/keys/n{number}");
-        let (status, answer) = http.ask("POST", &path, Some(json!({ "agent": "incr", "op": "incr" })));
+        let path = format!("/v1/memory/user/keys/n{number}");
+        let (status, answer) = http.ask("POST", &path, Some(json!({ "user_id": "incr", "op": "incr" })));
         assert_eq!(status, if number < 4 { 200 } else { 413 }, "{answer}");
     }
     assert_eq!(keys("incr").len(), 4);
