@@ -169,8 +169,7 @@ impl TenantLayer {
             agents.insert(definition.name.clone(), definition);
         }
         for (name, (definition, _)) in &*self.resolved {
-            // What an agent made that the config has no more is bounded by the grant, as what callers made is.
-            let own = under(name).filter(|agent| boot.catalog.get(agent).is_some());
+            let own = under(name);
             let may = |mate: &&Teammate| {
                 let is_granted = |name: &str| boot.definitions.grant.agents.iter().any(|allowed| covers(allowed, name));
                 // What callers made may spawn what callers made, and what the operator grants.
