@@ -269,7 +269,7 @@ pub(crate) fn how(end: End) -> String {
         End::Exited(code) => format!("it exited with code {code}"),
         End::Signalled(signal) => format!("it was killed by signal {signal}"),
         End::TimedOut => "it took longer than its timeout".into(),
-        End::Exceeded(exceeded) => format!("it used more than it may: {exceeded:?}"),
+        End::Exceeded(exceeded) => exceeded.told("goals"),
         End::Lost => "its launcher was killed".into(),
     }
 }

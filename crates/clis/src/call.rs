@@ -11,7 +11,7 @@ use drawloom_contract::{
     money::Cost,
     tool::{CallResult, Outlives, Over, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use drawloom_process::{Finished, Line, Remains, cut, until_gone};
+use drawloom_process::{End, Finished, Line, Remains, cut, until_gone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,7 +24,9 @@ use crate::{
     known::{Cli, Clis},
     preset::{Ended, Reader},
     reply::{ProblemKind, Reply},
+    seed,
     sessions::{self, Known},
+    state,
 };
 use order::Order;
 pub(crate) use order::find_program;
@@ -34,6 +36,9 @@ pub(crate) const NAME: &str = "cli_run";
 
 /// How long a resumed run waits for the end of a process that an earlier server started.
 const OVER_WITHIN: Duration = Duration::from_secs(60);
+
+/// How often the login of a running CLI is compared with the user's: a token that one of them renews ends that of the other.
+const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Most bytes of an answer that are kept, so that the reply stays within what a call may answer.
 const MOST_TEXT: usize = 700 * 1024;
@@ -174,6 +179,16 @@ impl CliRun {
             return Ok(Reply::failed(ProblemKind::NotLoggedIn, reason));
         }
         let tree = directory::of_tree(&parts.checkouts, context);
+        // The session to continue may be in a copy that a call left which was cancelled or killed.
+        match &input.session {
+            SessionPlan::New { .. } => {
+                let (copies, clock) = (parts.copies.clone(), parts.clock.clone());
+                tokio::spawn(async move { state::recover(&copies, clock.as_ref()).await });
+            }
+            SessionPlan::Own { .. } | SessionPlan::Of { .. } | SessionPlan::Fresh { .. } => {
+                state::recover(&parts.copies, parts.clock.as_ref()).await;
+            }
+        }
         let workplace = directory::find(context, input.directory.as_deref(), input.mode, &parts.checkouts)?;
         let keeps_session = input.directory.is_some();
         let known = match &input.session {
@@ -181,16 +196,20 @@ impl CliRun {
             SessionPlan::Own { .. } => sessions::find(&tree, context.run.run, &cli.name),
             SessionPlan::Of { run, .. } => sessions::find(&tree, *run, &cli.name),
         };
-        let order = Order::make(self, context, cli, (&program, workplace), input, known.as_ref())?;
+        let mut order = Order::make(self, context, cli, (&program, workplace), input, known.as_ref())?;
         let mut reader = preset.reader();
         let mut seen = known.clone().map(|known| known.session);
         let run = context.run.run;
+        let private = order.private.take();
         let finished = {
             let mut follow = |line: Line| {
                 reader.line(&line);
                 if reader.session().is_some() && reader.session() != seen.as_deref() {
                     seen = reader.session().map(str::to_owned);
                     let session = seen.clone().unwrap_or_default();
+                    if let Some(Err(error)) = private.as_ref().map(|private| private.name_session(&session)) {
+                        tracing::warn!(%run, %error, "cannot record the session of a coding CLI");
+                    }
                     let reported = known.clone().unwrap_or_default().reported;
                     if let Err(error) =
                         sessions::remember(&tree, run, &Known { cli: cli.name.clone(), session, reported })
@@ -200,8 +219,23 @@ impl CliRun {
                 }
             };
             let span = tracing::debug_span!("cli", %run, call = context.call, cli = %cli.name);
-            parts.launcher.follow(&order.command, parts.clock.as_ref(), &mut follow).instrument(span).await
+            let process = parts.launcher.follow(&order.command, parts.clock.as_ref(), &mut follow).instrument(span);
+            tokio::pin!(process);
+            loop {
+                tokio::select! {
+                    finished = &mut process => break finished,
+                    () = parts.clock.sleep_awake_until(parts.clock.awake().after(EXCHANGE_EVERY)) => {
+                        if let Some(Err(error)) = private.as_ref().map(|private| private.exchange(parts.clock.as_ref())) {
+                            tracing::warn!(%run, %error, "cannot compare the login of a coding CLI with the user's");
+                        }
+                    }
+                }
+            }
         };
+        if let Some(Err(error)) = private.map(|private| private.finish(parts.clock.as_ref())) {
+            tracing::warn!(%run, %error, "cannot bring back the state of a coding CLI; the next start tries again");
+        }
+        seed::make(parts, cli, &program).await;
         let seconds = order.command.time_limit.as_secs();
         order.remove_files();
         let finished = finished.map_err(|error| {
@@ -219,7 +253,7 @@ impl CliRun {
         if let Some(trouble) = &finished.trouble {
             tracing::warn!(%run, call = context.call, trouble, "cannot clean up after a coding CLI");
         }
-        let mut reply = read(reader, preset.title(), finished, seconds);
+        let mut reply = read(reader, (preset.title(), &cli.name), finished, seconds);
         if preset.reports_sums() {
             let before = known.as_ref().filter(|_| order.resumed).map(|known| known.reported).unwrap_or_default();
             let reported = reply.usage;
@@ -239,12 +273,12 @@ impl CliRun {
 }
 
 /// What the process came to.
-fn read(reader: Box<dyn Reader>, title: &str, finished: Finished, seconds: u64) -> Reply {
+fn read(reader: Box<dyn Reader>, (title, name): (&str, &str), finished: Finished, seconds: u64) -> Reply {
     let Finished { end, output, errors, .. } = finished;
     let (output, errors) = (output.into_text(), errors.into_text());
-    let ended = Ended { title, end, output: &output, errors: &errors, seconds };
+    let ended = Ended { title, name, end, output: &output, errors: &errors, seconds };
     let mut reply = reader.finish(&ended);
-    if reply.problem.is_some() && end == drawloom_process::End::TimedOut {
+    if reply.problem.is_some() && matches!(end, End::TimedOut | End::Exceeded(_)) {
         reply.problem = Some(ended.problem());
     }
     reply

@@ -60,12 +60,24 @@ pub struct CliConfig {
     /// Whether it runs without confinement: it can then read and change whatever drawloom's user can.
     #[schemars(extend("x-power" = { "words": "runs the coding CLI without a sandbox", "as": "flag" }))]
     pub unconfined: bool,
-    /// Absolute paths that it can read, besides the system, toolchains and the home directory without credentials.
+    /// Absolute paths that it can read, besides the system, toolchains and its own settings.
     #[schemars(extend("x-power" = { "words": "lets the coding CLI read {}", "as": "path" }))]
     pub readable_paths: Vec<PathBuf>,
-    /// Absolute paths that it can change, besides its directory, a temporary directory and its own state, such as a cache of packages.
+    /// Absolute paths that it can change, besides its directory, a temporary directory and a private copy of its state, such as a cache
+    /// of packages.
     #[schemars(extend("x-power" = { "words": "lets the coding CLI change {}", "as": "path" }))]
     pub writable_paths: Vec<PathBuf>,
+    /// Directories where it keeps its login, settings and sessions, besides those that drawloom knows of the preset. It gets a private copy.
+    pub state: Vec<StateConfig>,
+    /// Maximum memory of one process with everything that it starts, in bytes. Defaults to three quarters of the machine's memory.
+    #[schemars(range(min = 1_048_576))]
+    #[schemars(extend("x-harmless" = "a limit"))]
+    pub max_memory_bytes: Option<u64>,
+    /// Maximum processes and threads at once of one process and everything that it starts. Defaults to 2048, and 256 for each processor
+    /// where that is more.
+    #[schemars(range(min = 16))]
+    #[schemars(extend("x-harmless" = "a limit"))]
+    pub max_processes: Option<u64>,
     /// Time limit of one process, in seconds.
     #[schemars(range(min = 1, max = 86400))]
     #[schemars(extend("x-harmless" = "a limit"))]
@@ -84,6 +96,49 @@ pub struct CliConfig {
     pub skip_permissions_args: Option<Vec<String>>,
 }
 
+/// A directory where a CLI keeps its login, settings and sessions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StateConfig {
+    /// The directory: an absolute path, or one that begins with `~/`.
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI a private copy of files in {}", "as": "path" }))]
+    pub path: PathBuf,
+    /// The variable that leads the CLI to the directory. Needed only where the machine has no namespaces.
+    #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    #[schemars(extend("x-harmless" = "is set to the path of the private copy"))]
+    pub variable: Option<String>,
+    /// Files with settings that the copy has, as patterns below the directory. `*` stands for any part of one name, `**` at the end for
+    /// all below.
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI a copy of the settings {}" }))]
+    pub settings: Vec<String>,
+    /// Directories below it that the copy shows read-only.
+    #[schemars(extend("x-power" = { "words": "shows the coding CLI the settings {}" }))]
+    pub shared: Vec<String>,
+    /// Files with its login.
+    pub login: Vec<LoginConfig>,
+    /// Files of sessions, as patterns. They are copied back when the process has ended.
+    #[schemars(extend("x-power" = { "words": "keeps sessions of the coding CLI in {}" }))]
+    pub sessions: Vec<String>,
+}
+
+/// A file with a login of a CLI.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoginConfig {
+    /// Its name, below the directory.
+    #[schemars(extend("x-power" = { "words": "gives the coding CLI a copy of the login {}" }))]
+    pub file: String,
+    /// Keys of the JSON object in it that are copied back when the CLI has renewed them; `*` for every key.
+    #[schemars(extend("x-power" = { "words": "lets the coding CLI renew {} of its login" }))]
+    pub fields: Vec<String>,
+    /// Where the file names the account, as a JSON pointer such as `/tokens/account_id`. Nothing is copied back once it is another one.
+    #[schemars(extend("x-harmless" = "only narrows what is copied back"))]
+    pub account: Option<String>,
+    /// Where the file says how new the login is, as a JSON pointer to a number or a date. The newer one wins.
+    #[schemars(extend("x-harmless" = "only narrows what is copied back"))]
+    pub newer: Option<String>,
+}
+
 impl Default for CliConfig {
     fn default() -> Self {
         Self {
@@ -96,6 +151,9 @@ impl Default for CliConfig {
             unconfined: false,
             readable_paths: Vec::new(),
             writable_paths: Vec::new(),
+            state: Vec::new(),
+            max_memory_bytes: None,
+            max_processes: None,
             time_limit_seconds: TIME_LIMIT_SECONDS,
             max_cost: None,
             read_only_args: None,
@@ -169,6 +227,31 @@ pub fn problems(clis: &ClisConfig) -> Vec<(Vec<String>, String, String)> {
             (None, None) => {
                 let hint = "add `preset`: claude_code, codex, opencode or aider; or `command`";
                 report(&[], format!("the CLI {name:?} has neither `preset` nor `command`"), hint);
+            }
+        }
+        for (at, state) in config.state.iter().enumerate() {
+            let at = at.to_string();
+            let mut refuse = |below: &[&str], text: &str| {
+                let keys: Vec<&str> = ["state", &at].into_iter().chain(below.iter().copied()).collect();
+                report(
+                    &keys,
+                    format!("{text:?} is not a path below the directory"),
+                    "use a relative path without `..`",
+                );
+            };
+            let is_below = |text: &str| {
+                !text.is_empty() && text.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+            };
+            for (key, paths) in
+                [("settings", &state.settings), ("shared", &state.shared), ("sessions", &state.sessions)]
+            {
+                paths.iter().filter(|path| !is_below(path)).for_each(|path| refuse(&[key], path));
+            }
+            let logins = state.login.iter().filter(|login| !is_below(&login.file));
+            logins.for_each(|login| refuse(&["login"], &login.file));
+            if !state.path.is_absolute() && !state.path.starts_with("~") {
+                let message = format!("{:?} must be an absolute path, or begin with ~/", state.path.display());
+                report(&["state", &at, "path"], message, "begin it with / or ~/");
             }
         }
         for (key, paths) in [("readable_paths", &config.readable_paths), ("writable_paths", &config.writable_paths)] {

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::{
     call::{CallInput, NAME, SessionPlan},
+    executor::Callers,
     input::RunInput,
     reply::{Problem, ProblemKind, Reply},
     sessions,
@@ -40,11 +41,16 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// Most calls that are made again because drawloom ended during them.
 const MOST_INTERRUPTED: u32 = 20;
 
+/// Why a server that anyone can call starts no CLI.
+const WITHOUT_TOKEN: &str = "this server takes calls without a token, and a coding CLI on its machine could call it; set DRAWLOOM_TOKEN for \
+                             the server, or run the agent with `drawloom run`";
+
 /// Most times that a run begins a new session because the one to continue is gone.
 const MOST_LOST: u32 = 2;
 
 pub(crate) struct CliDrive {
     definition: Arc<Definition>,
+    callers: Callers,
     input: Result<RunInput, String>,
     /// Calls so far.
     calls: u32,
@@ -75,9 +81,10 @@ enum CallEnd {
 }
 
 impl CliDrive {
-    pub(crate) fn new(definition: Arc<Definition>) -> Self {
+    pub(crate) fn new(definition: Arc<Definition>, callers: Callers) -> Self {
         Self {
             definition,
+            callers,
             input: Ok(RunInput::default()),
             calls: 0,
             is_open: false,
@@ -193,6 +200,9 @@ impl Drive for CliDrive {
     fn decide(&self, run: &Run, now: Timestamp) -> Vec<Effect> {
         if run.view.status.is_terminal() || self.is_open {
             return Vec::new();
+        }
+        if self.callers == Callers::Anyone {
+            return vec![ended(run, Status::Failed, Some(RunError::new("cli_without_token", WITHOUT_TOKEN)), None)];
         }
         let input = match &self.input {
             Ok(input) => input,

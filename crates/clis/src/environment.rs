@@ -153,6 +153,26 @@ mod tests {
         assert!(!ours.contains_key("ANTHROPIC_API_KEY"));
     }
 
+    /// Variables that hold a credential or lead to one, as shells of developers have them.
+    const CREDENTIALS: &str = "KUBECONFIG DOCKER_CONFIG DOCKER_HOST GNUPGHOME SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO \
+        AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_PROFILE AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE \
+        GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG AZURE_CLIENT_SECRET AZURE_CONFIG_DIR GITHUB_TOKEN GH_TOKEN GITLAB_TOKEN NPM_TOKEN \
+        NODE_AUTH_TOKEN CARGO_REGISTRY_TOKEN PYPI_TOKEN TWINE_PASSWORD PGPASSWORD PGPASSFILE MYSQL_PWD DATABASE_URL REDIS_URL VAULT_TOKEN \
+        VAULT_ADDR OP_SESSION_my HF_TOKEN SLACK_TOKEN STRIPE_API_KEY TF_TOKEN_app NETRC CURL_HOME XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS \
+        DISPLAY XAUTHORITY WAYLAND_DISPLAY DRAWLOOM_TOKEN DRAWLOOM_URL DRAWLOOM_DATA_DIR HISTFILE LESSHISTFILE SECRET_THING FOO";
+
+    #[test]
+    fn no_cli_gets_variables_that_lead_to_credentials_of_others() {
+        let variables: Vec<(&str, &str)> = CREDENTIALS.split_whitespace().map(|name| (name, "x")).collect();
+        let operator = operator(&variables);
+        let known = Clis::new(&ClisConfig::default());
+        for cli in known.all() {
+            let environment = of(&operator, cli.preset().variables(), Identity::Users).expect("not nested");
+            let leaked: Vec<&String> = environment.keys().filter(|name| CREDENTIALS.contains(name.as_str())).collect();
+            assert_eq!(leaked, Vec::<&String>::new(), "{}", cli.name);
+        }
+    }
+
     #[test]
     fn nesting_ends_at_a_limit() {
         assert_eq!(of(&operator(&[(DEPTH, "2")]), &[], Identity::Users).expect("not too deep")[DEPTH], "3");

@@ -49,6 +49,14 @@ pub enum Error {
         /// Those that there are.
         known: Vec<String>,
     },
+    /// Without namespaces the CLI can only be led to a copy of its state by a variable.
+    #[error("this machine has no namespaces, so that {cli} cannot get a private copy of {path}")]
+    NotPrivate {
+        /// Which CLI.
+        cli: String,
+        /// Its state.
+        path: String,
+    },
     /// A CLI that drawloom started has started drawloom, and so on.
     #[error("coding CLIs are nested {depth} deep; the limit is {most}")]
     TooDeep {
@@ -72,6 +80,7 @@ impl Explain for Error {
             Self::NotIsolated { .. }
             | Self::ReadOnlyVolume { .. }
             | Self::ForeignDirectory { .. }
+            | Self::NotPrivate { .. }
             | Self::TooDeep { .. } => FailureKind::Denied,
         }
     }
@@ -83,6 +92,7 @@ impl Explain for Error {
             Self::ReadOnlyVolume { .. } => "read_only_volume",
             Self::ForeignDirectory { .. } => "foreign_directory",
             Self::UnknownCli { .. } => "unknown_cli",
+            Self::NotPrivate { .. } => "not_private",
             Self::TooDeep { .. } => "too_deep",
             Self::BadModel { .. } => "bad_model",
         }
@@ -98,6 +108,9 @@ impl Explain for Error {
             Self::ReadOnlyVolume { .. } => "use the mode read_only, or set the volume's mode to rw".into(),
             Self::ForeignDirectory { .. } => "leave `directory` out to use the agent's volume".into(),
             Self::UnknownCli { known, .. } => format!("known: {}", known.join(", ")),
+            Self::NotPrivate { .. } => {
+                "allow namespaces of users on this machine, or set `unconfined: true` of this CLI".into()
+            }
             Self::TooDeep { .. } => {
                 "do not start goals or CLI agents from inside a coding CLI that drawloom runs".into()
             }

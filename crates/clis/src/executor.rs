@@ -15,6 +15,7 @@ use crate::{
     config::ClisConfig,
     drive::CliDrive,
     known::{Cli, Clis},
+    state,
 };
 
 /// The executor's name.
@@ -30,6 +31,8 @@ pub struct Parts {
     pub temporary: PathBuf,
     /// Where isolated checkouts are: `<checkouts>/<root run>/…`.
     pub checkouts: PathBuf,
+    /// Where private copies of the state of CLIs are while processes use them.
+    pub copies: PathBuf,
     /// Directories that no CLI may read: the data directories of drawloom.
     pub hidden: Vec<PathBuf>,
     /// The operator's environment; CLIs get a part of it.
@@ -42,12 +45,28 @@ pub struct Parts {
 /// Drives runs on coding CLIs.
 pub struct CliExecutor {
     tool: Arc<CliRun>,
+    callers: Callers,
+}
+
+/// Who can call the server that the executor belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Callers {
+    /// This process, or those with a token.
+    #[default]
+    Known,
+    /// Every program of the machine: a CLI has the machine's network, so that it could call the server too. Its runs are refused.
+    Anyone,
 }
 
 impl CliExecutor {
     pub fn new(parts: Parts) -> Self {
         let clis = Clis::new(&parts.config);
-        Self { tool: Arc::new(CliRun { parts, clis }) }
+        Self { tool: Arc::new(CliRun { parts, clis }), callers: Callers::default() }
+    }
+
+    /// The same for a server that these can call.
+    pub fn for_callers(&self, callers: Callers) -> Self {
+        Self { tool: self.tool.clone(), callers }
     }
 
     /// The CLIs that agents can name.
@@ -62,6 +81,12 @@ impl CliExecutor {
             && cli.preset().missing_login(&parts.home, &parts.environment).is_none()
     }
 
+    /// Brings back what the private copies hold of a server that was killed: logins that were renewed, and sessions.
+    pub async fn recover(&self) {
+        state::remove_unfinished(&self.tool.parts.copies);
+        state::recover(&self.tool.parts.copies, self.tool.parts.clock.as_ref()).await;
+    }
+
     /// What it is made of.
     pub fn parts(&self) -> &Parts {
         &self.tool.parts
@@ -70,7 +95,7 @@ impl CliExecutor {
 
 impl Executor for CliExecutor {
     fn open(&self, definition: Arc<Definition>) -> Box<dyn Drive> {
-        Box::new(CliDrive::new(definition))
+        Box::new(CliDrive::new(definition, self.callers))
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {

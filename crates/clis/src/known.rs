@@ -1,15 +1,17 @@
 //! The CLIs that agents can name: the presets, and those of the config.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use drawloom_contract::{money::Amount, money::Cost};
+use drawloom_process::{Limits, usual_memory, usual_processes};
 
 use crate::{
-    config::{CliConfig, ClisConfig, PresetName},
+    config::{CliConfig, ClisConfig, LoginConfig, PresetName},
     error::Error,
     input::Mode,
     preset::{Metering, ModeArgs, Preset, Setting},
     presets::{self, Template},
+    state::{Login, Root, State},
 };
 
 /// A CLI with its config.
@@ -81,6 +83,37 @@ impl Cli {
     /// What it reports of its calls.
     pub fn metering(&self) -> Metering {
         self.preset().metering()
+    }
+
+    /// What it keeps on the machine.
+    pub(crate) fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> State {
+        let mut state = self.preset().state(home, environment);
+        state.roots.extend(self.config.state.iter().map(|config| {
+            let path = config.path.strip_prefix("~").map_or_else(|_| config.path.clone(), |below| home.join(below));
+            let login = |login: &LoginConfig| Login {
+                taken: login.fields.clone(),
+                account: login.account.clone(),
+                newer: login.newer.clone(),
+                ..Login::of(&login.file)
+            };
+            Root {
+                settings: config.settings.clone(),
+                shared: config.shared.clone(),
+                logins: config.login.iter().map(login).collect(),
+                sessions: config.sessions.clone(),
+                ..Root::of(path, config.variable.as_deref().map(|name| (name, 0)))
+            }
+        }));
+        state
+    }
+
+    /// How much one process may use, with everything that it starts.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            memory_bytes: self.config.max_memory_bytes.or_else(|| Some(usual_memory())),
+            processes: self.config.max_processes.or_else(|| Some(usual_processes())),
+            ..Limits::default()
+        }
     }
 
     /// Refuses a mode that it does not have in an isolated checkout.

@@ -18,12 +18,14 @@ mod preset;
 mod presets;
 mod probe;
 mod reply;
+mod seed;
 mod sessions;
+mod state;
 
-pub use config::{CliConfig, ClisConfig, PresetName, problems};
+pub use config::{CliConfig, ClisConfig, LoginConfig, PresetName, StateConfig, problems};
 pub use environment::{DEEPEST, DEPTH, login_variables};
 pub use error::Error;
-pub use executor::{CliExecutor, EXECUTOR, Parts};
+pub use executor::{Callers, CliExecutor, EXECUTOR, Parts};
 pub use input::{Mode, RunInput};
 pub use known::{Cli, Clis};
 pub use preset::Metering;

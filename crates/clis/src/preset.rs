@@ -13,6 +13,8 @@ use crate::{
     error::Error,
     input::Mode,
     reply::{Problem, ProblemKind, Reply},
+    seed::Seed,
+    state::State,
 };
 
 /// A call of a CLI, before it is turned into arguments.
@@ -75,14 +77,6 @@ pub(crate) struct Invocation {
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
-/// A directory or file where a CLI keeps its login and its sessions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
-    /// It is made when it does not exist, as the CLI would.
-    Directory(PathBuf),
-    File(PathBuf),
-}
-
 /// One CLI.
 pub(crate) trait Preset: Send + Sync {
     /// What people call it.
@@ -94,14 +88,24 @@ pub(crate) trait Preset: Send + Sync {
     /// Environment variables of its login and its own settings: names, or beginnings with a `*`.
     fn variables(&self) -> &'static [&'static str];
 
-    /// Where it keeps its state.
-    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> Vec<State>;
+    /// What it keeps on the machine: which fields of which files are its login, which files its sessions.
+    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> State;
 
     /// How the mode is asked of it; nothing when it cannot be.
     fn mode(&self, setting: Setting) -> Option<ModeArgs>;
 
     /// Whether a session can be continued.
     fn resumes(&self) -> bool;
+
+    /// How it is had to make databases that its state begins with, where that takes long.
+    fn seed(&self) -> Option<Seed> {
+        None
+    }
+
+    /// Whether it begins a session under the id that it is given.
+    fn takes_session_id(&self) -> bool {
+        false
+    }
 
     /// What it reports of its calls.
     fn metering(&self) -> Metering;
@@ -151,6 +155,8 @@ pub enum Metering {
 pub(crate) struct Ended<'a> {
     /// The CLI's title.
     pub(crate) title: &'a str,
+    /// Its name in the config.
+    pub(crate) name: &'a str,
     pub(crate) end: End,
     /// Standard output, shortened in the middle.
     pub(crate) output: &'a str,
@@ -185,12 +191,19 @@ impl Ended<'_> {
                 Problem::new(ProblemKind::Crashed, format!("{title} was killed by signal {signal}{said}"))
             }
             End::Exceeded(exceeded) => Problem::new(
-                ProblemKind::Crashed,
-                format!("{title} was stopped because it exceeded a limit ({:?} {})", exceeded.resource, exceeded.most),
+                ProblemKind::LimitExceeded,
+                format!("{title} was stopped: {}", exceeded.told(&format!("clis.{}", self.name))),
             ),
             End::Lost => Problem::new(ProblemKind::Crashed, format!("the supervisor of {title} was killed")),
         }
     }
+}
+
+/// The problem of an output that goes on after its result: one of the two may come from another process, so neither counts.
+pub(crate) fn went_on_after_result(title: &str) -> Problem {
+    let message =
+        format!("{title} printed a second result or more of its work after its result, so that none of it counts");
+    Problem::new(ProblemKind::BadOutput, message)
 }
 
 /// The last lines of a text, within 500 bytes.

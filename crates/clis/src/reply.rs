@@ -52,6 +52,8 @@ pub enum ProblemKind {
     BadOutput,
     Crashed,
     TimedOut,
+    /// It used more memory or processes than it may.
+    LimitExceeded,
     /// The session that was to be continued does not exist.
     SessionLost,
 }
@@ -70,6 +72,7 @@ impl ProblemKind {
             Self::BadOutput => "bad_output",
             Self::Crashed => "crashed",
             Self::TimedOut => "timed_out",
+            Self::LimitExceeded => "limit_exceeded",
             Self::SessionLost => "session_lost",
         }
     }

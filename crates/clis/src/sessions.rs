@@ -46,10 +46,16 @@ pub(crate) fn remember(tree: &Path, run: RunId, known: &Known) -> io::Result<()>
     fs::rename(written, path)
 }
 
+/// Where the files of a run's session are kept, for CLIs that have all sessions of a user in one file.
+pub(crate) fn kept(tree: &Path, run: RunId) -> PathBuf {
+    path(tree, run).with_extension("state")
+}
+
 /// Forgets the session of a run, and the directories that are empty then.
 pub(crate) fn forget(tree: &Path, run: RunId) {
     let path = path(tree, run);
     let _ = fs::remove_file(&path);
+    let _ = fs::remove_dir_all(kept(tree, run));
     for directory in path.ancestors().skip(1).take(2) {
         // It fails while something is in it.
         let _ = fs::remove_dir(directory);

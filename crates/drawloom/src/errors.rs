@@ -92,7 +92,9 @@ errors! {
         "no_address": "A host name has no address.", "Check the spelling.";
         "no_such_mode": "A coding CLI has no way to run in the mode that was asked for.", "Use another mode, or set the arguments for it in `clis`.";
         "not_installed": "The program of a coding CLI was not found.", "Install it, or set `program` of the CLI.";
+        "limit_exceeded": "The coding CLI used more memory or processes than it may.", "Raise the key that the message names, or give it less to do at once.";
         "not_isolated": "The mode skip_permissions was asked for outside an isolated checkout.", "Use the mode edit.";
+        "not_private": "The machine has no namespaces, so the coding CLI cannot get a private copy of its state.", "Allow namespaces of users, or set `unconfined: true` of the CLI.";
         "not_logged_in": "A coding CLI has no valid login.", "Log in with the CLI as the user of the server, or set its variables.";
         "output_not_written": "The output of a process could not be written.", "Check that the directory exists and that the disk is not full.";
         "overloaded": "The model of a coding CLI was not available, after all retries.", "Try again later.";
@@ -296,6 +298,7 @@ errors! {
         "empty_token": "The variable of a token is empty.", "Set it to a random value (`openssl rand -hex 32`), or unset it.";
         "weak_token": "A token has fewer than 22 characters, or fewer than 8 different ones, so it can be guessed.", "Make one with `openssl rand -hex 32`.";
         "bash_network_without_token": "Commands of agents can reach the network, and the server would accept calls without a token.", "Set DRAWLOOM_TOKEN, or tools.bash.network: none.";
+        "cli_without_token": "Agents run coding CLIs, which could call the server without a token.", "Set DRAWLOOM_TOKEN, or use `drawloom run`.";
         "no_entropy": "The operating system provides no random bytes.", "Allow the getrandom system call, or make /dev/urandom readable.";
         "no_idempotency_key": "An added operation changes something and has no idempotency key.", "Add the field to its request.";
         "no_tokens": "Principals are configured, but none of their tokens is set.", "Set their variables.";

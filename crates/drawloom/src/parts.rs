@@ -167,6 +167,18 @@ impl Parts {
             let hint = format!("set a token in {}, or tools.bash.network: none", config.auth.token_env);
             return Err(CommandError::usage("bash_network_without_token", message).with_hint(hint));
         }
+        let on_clis: Vec<String> = clis::agents(&self.resolved.catalog);
+        if shared.is_none() && own.is_none() && config.principals.is_empty() && !on_clis.is_empty() {
+            let agents = on_clis.join(", ");
+            let message = format!(
+                "these agents run coding CLIs, which reach the network of this machine, and this server would take calls without a token: {agents}"
+            );
+            let hint = format!(
+                "set a token in {}, or run the agents without a server of your own: drawloom run",
+                config.auth.token_env
+            );
+            return Err(CommandError::usage("cli_without_token", message).with_hint(hint));
+        }
         if principals.is_empty() && !config.principals.is_empty() && shared.is_none() && own.is_none() {
             return Err(CommandError::usage("no_tokens", "principals are configured, but none of their tokens is set")
                 .with_hint("set their variables; without any token the server would be open to this whole machine"));

@@ -27,6 +27,22 @@ pub struct GoalsConfig {
     #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
     #[schemars(extend("x-power" = { "words": "gives setup and verify commands of goals the variable {}", "as": "variable" }))]
     pub env: Vec<String>,
+    /// Absolute paths that setup and verify commands can read, besides the system and toolchains.
+    #[schemars(extend("x-power" = { "words": "lets setup and verify commands of goals read {}", "as": "path" }))]
+    pub readable_paths: Vec<PathBuf>,
+    /// Absolute paths that setup and verify commands can change, besides their checkout, such as a cache of packages.
+    #[schemars(extend("x-power" = { "words": "lets setup and verify commands of goals change {}", "as": "path" }))]
+    pub writable_paths: Vec<PathBuf>,
+    /// Maximum memory of a setup or verify command with everything that it starts, in bytes. Defaults to three quarters of the machine's
+    /// memory.
+    #[schemars(range(min = 1_048_576))]
+    #[schemars(extend("x-harmless" = "a limit"))]
+    pub max_memory_bytes: Option<u64>,
+    /// Maximum processes and threads at once of a setup or verify command and everything that it starts. Defaults to 2048, and 256 for each
+    /// processor where that is more.
+    #[schemars(range(min = 16))]
+    #[schemars(extend("x-harmless" = "a limit"))]
+    pub max_processes: Option<u64>,
     /// A command that prepares each checkout, for `/bin/sh`, such as `npm ci`.
     #[schemars(extend("x-power" = { "words": "runs the command {} in each checkout of a goal", "as": "program" }))]
     pub setup: Option<String>,

@@ -15,6 +15,8 @@ use tokio::{
     process::{Child, ChildStdout},
 };
 
+use crate::descriptors::close_inherited;
+
 /// What the program is called in lists of processes.
 const NAME: &str = "drawloom";
 
@@ -74,8 +76,12 @@ impl Detached {
 }
 
 /// Starts this very program with `args` and ends: a process that ends the tree below the one that asked for this
-/// (hosts do) does not find what was started.
+/// (hosts do) does not find what was started. What the asking program has open does not reach it.
 pub fn leave(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if let Err(error) = close_inherited() {
+        _ = writeln!(io::stderr(), "cannot close inherited files: {error}");
+        return ExitCode::FAILURE;
+    }
     match Command::new(Path::new("/proc/self/exe")).arg0(NAME).args(args).spawn() {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {

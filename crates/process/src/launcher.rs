@@ -28,6 +28,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     command::LONGEST_ORDER,
+    descriptors::close_inherited,
     report::{Report, tell},
 };
 
@@ -41,6 +42,10 @@ pub(crate) const SPAWN: &str = "spawn";
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    // What drawloom's caller had open is not for commands.
+    if let Err(error) = close_inherited() {
+        return refused(format!("cannot close inherited files: {error}"));
+    }
     let done = match args[..] {
         [SPAWN] => spawner::main(),
         [SERVE] => serve::main(),

@@ -24,6 +24,11 @@ impl ListedPath {
         Self { path, real }
     }
 
+    /// `real`, which is not a link, shown at `path` where commands have mounts of their own.
+    pub fn at(real: PathBuf, path: PathBuf) -> Self {
+        Self { path, real }
+    }
+
     /// As the operator wrote it.
     pub(crate) fn path(&self) -> &PathBuf {
         &self.path

@@ -10,8 +10,11 @@ use std::{
 use drawloom_contract::time::Clock;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::unix::pipe::{Receiver, Sender},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    net::{
+        UnixStream,
+        unix::pipe::{Receiver, Sender},
+    },
 };
 
 use crate::{
@@ -21,7 +24,7 @@ use crate::{
     launcher::SPAWN,
     lock::{self, Remains},
     report::{GO, Gone, Report},
-    streams::{Follower, Kept},
+    streams::{Follower, Kept, Output},
     sweep,
     usage::Exceeded,
 };
@@ -109,14 +112,16 @@ impl Launcher {
     fn start<'a>(&self, command: &Command, output: Kept<'a>, errors: Option<Kept<'a>>) -> io::Result<Listener<'a>> {
         let mut program = std::process::Command::new(&self.program);
         program.args(&self.args).arg(SPAWN);
-        let ((their_control, control), (pipe, their_output)) = (io::pipe()?, io::pipe()?);
+        let (their_control, control) = io::pipe()?;
+        let (ours, their_output) = command.output.stream()?;
         let (reports, their_reports) = io::pipe()?;
         let input = command.input.open()?;
         // Where errors are not kept apart, both are one pipe, so that the order of writing is kept.
         let (errors, their_errors) = match errors {
             Some(kept) => {
                 let (errors, their_errors) = io::pipe()?;
-                (Listened { pipe: Some(Receiver::from_owned_fd(errors.into())?), kept }, their_errors)
+                let pipe: Pipe = Box::new(Receiver::from_owned_fd(errors.into())?);
+                (Listened { pipe: Some(pipe), kept }, their_errors.into())
             }
             None => (Listened { pipe: None, kept: Kept::nothing() }, their_output.try_clone()?),
         };
@@ -131,7 +136,7 @@ impl Launcher {
         self.spawner.start(program, theirs)?;
         Ok(Listener {
             control: Some(Sender::from_owned_fd(control.into())?),
-            output: Listened { pipe: Some(Receiver::from_owned_fd(pipe.into())?), kept: output },
+            output: Listened { pipe: Some(ours), kept: output },
             errors,
             reports: Some(Receiver::from_owned_fd(reports.into())?),
             told: Vec::new(),
@@ -157,9 +162,33 @@ enum Phase {
     Draining,
 }
 
+/// Our end of a stream of the command.
+type Pipe = Box<dyn AsyncRead + Send + Unpin>;
+
+impl Output {
+    /// Our end of the standard output, and the command's.
+    ///
+    /// A job's is a socket: other than a pipe, it cannot be opened through `/proc/PID/fd`, so that what a job starts has no way to write
+    /// into the job's own output unless the job hands it over.
+    fn stream(&self) -> io::Result<(Pipe, OwnedFd)> {
+        match self {
+            Self::Together { .. } => {
+                let (ours, theirs) = io::pipe()?;
+                Ok((Box::new(Receiver::from_owned_fd(ours.into())?), theirs.into()))
+            }
+            Self::Files { .. } => {
+                let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+                ours.shutdown(std::net::Shutdown::Write)?;
+                ours.set_nonblocking(true)?;
+                Ok((Box::new(UnixStream::from_std(ours)?), theirs.into()))
+            }
+        }
+    }
+}
+
 /// A stream of the command: its pipe while that is open, and what is kept of it.
 struct Listened<'a> {
-    pipe: Option<Receiver>,
+    pipe: Option<Pipe>,
     kept: Kept<'a>,
 }
 

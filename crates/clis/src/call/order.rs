@@ -11,7 +11,7 @@ use std::{
 };
 
 use drawloom_contract::tool::{ToolContext, ToolError};
-use drawloom_process::{Access, Command, Confined, Input, Limits, ListedPath, Network, Output, developer_paths};
+use drawloom_process::{Access, Command, Confined, Input, ListedPath, Network, Output, developer_paths, program_paths};
 
 use super::{CallInput, CliRun, SessionPlan};
 use crate::{
@@ -20,8 +20,10 @@ use crate::{
     error::Error,
     input::Mode,
     known::Cli,
-    preset::{Request, Session, Setting, State},
-    sessions::Known,
+    preset::{Request, Session, Setting},
+    seed,
+    sessions::{self, Known},
+    state::{self, Private, Shown},
 };
 
 /// How long processes have between being asked to end and being killed.
@@ -43,6 +45,8 @@ pub(super) struct Order {
     pub(super) command: Command,
     /// Whether it continues a session.
     pub(super) resumed: bool,
+    /// The copy of the CLI's state that it gets; none when it is not confined.
+    pub(super) private: Option<Private>,
     files: PathBuf,
 }
 
@@ -103,12 +107,38 @@ impl Order {
         )?;
         let failed = |error: std::io::Error| ToolError::Failed(format!("cannot write the prompt of the CLI: {error}"));
         let stdin = write_files(&files, &invocation.files, invocation.input.as_deref()).map_err(failed)?;
-        let state = preset.state(&parts.home, &environment);
-        let reach = Reach { tool, cli, program, files: &files, workplace: &workplace, state: &state };
-        let (mut readable, mut writable) = if cli.is_confined() { reach.lists() } else { (Vec::new(), Vec::new()) };
+        let (mut readable, mut writable, mut private) = (Vec::new(), Vec::new(), None);
         if cli.is_confined() {
+            let tree = directory::of_tree(&parts.checkouts, context);
+            let continued = match &input.session {
+                SessionPlan::New { .. } | SessionPlan::Fresh { .. } => None,
+                SessionPlan::Own { .. } => Some(context.run.run),
+                SessionPlan::Of { run, .. } => Some(*run),
+            };
+            let copy = state::Order {
+                cli: &cli.name,
+                state: cli.state(&parts.home, &environment),
+                temporary: &temporary,
+                kept: Some(sessions::kept(&tree, context.run.run)),
+                continued: continued.map(|run| sessions::kept(&tree, run)),
+                seed: seed::find(parts, cli, program),
+                directory: &workplace.path,
+                session: match session {
+                    Session::New(id) if preset.takes_session_id() => Some(id),
+                    Session::New(_) => None,
+                    Session::Resume(id) => Some(id),
+                },
+            };
+            let name = format!("{}-{}", context.run.run, context.call);
+            let (copy, shown) = private_copy(tool, &name, copy)?;
+            let reach = Reach { tool, cli, program, files: &files, workplace: &workplace, environment: &environment };
+            (readable, writable) = reach.lists();
+            readable.extend(shown.readable);
+            writable.extend(shown.writable);
             readable.extend(input.readable.into_iter().map(ListedPath::resolve));
             writable.extend(input.writable.into_iter().map(ListedPath::resolve));
+            environment.extend(shown.environment);
+            private = Some(copy);
         }
         let limit = cli.config.time_limit_seconds;
         let seconds = input.time_limit_seconds.map_or(limit, |asked| asked.min(limit));
@@ -136,11 +166,11 @@ impl Order {
             confined: if cli.is_confined() { Confined::Yes } else { Confined::No },
             home: Some(parts.home.clone()),
             temporary,
-            limits: Limits::default(),
+            limits: cli.limits(),
             time_limit: Duration::from_secs(seconds.into()),
             grace: GRACE,
         };
-        Ok(Self { command, resumed, files })
+        Ok(Self { command, resumed, private, files })
     }
 
     /// Removes the files that the CLI read, and its output when that is kept nowhere.
@@ -148,6 +178,19 @@ impl Order {
         // What is left is removed at the next start.
         let _ = fs::remove_dir_all(&self.files);
     }
+}
+
+/// Makes the copy of the CLI's state, and says what the process gets of it.
+fn private_copy(tool: &CliRun, name: &str, order: state::Order<'_>) -> Result<(Private, Shown), ToolError> {
+    let parts = &tool.parts;
+    let has_mounts = parts.launcher.confinement().is_ok_and(|found| found.namespaces.is_on());
+    let failed = |error: std::io::Error| ToolError::Failed(format!("cannot copy the state of the CLI: {error}"));
+    let cli = order.cli.to_owned();
+    let private = Private::make(&parts.copies.join(name), order).map_err(failed)?;
+    let shown = private
+        .shown(has_mounts)
+        .map_err(|path| directory::refused(&Error::NotPrivate { cli, path: path.to_string() }))?;
+    Ok((private, shown))
 }
 
 /// The session of a call, and what is said before the task.
@@ -205,39 +248,22 @@ struct Reach<'a> {
     program: &'a Path,
     files: &'a Path,
     workplace: &'a Workplace,
-    state: &'a [State],
+    environment: &'a BTreeMap<String, String>,
 }
 
 impl Reach<'_> {
-    /// What it may read, and what it may change besides its directory.
+    /// What it may read, and what it may change besides its directory and its state.
     fn lists(&self) -> (Vec<ListedPath>, Vec<ListedPath>) {
         let parts = &self.tool.parts;
         let mut hidden = parts.hidden.clone();
         hidden.push(parts.checkouts.clone());
-        let mut readable = developer_paths(&parts.home, &hidden);
+        let variable = |name: &str| self.environment.get(name).or_else(|| parts.environment.get(name)).cloned();
+        let mut readable = developer_paths(&parts.home, &variable, &hidden);
+        readable.extend(program_paths(self.program, &hidden));
         readable.extend(self.cli.config.readable_paths.iter().cloned().map(ListedPath::resolve));
         readable.extend(self.workplace.readable.iter().cloned());
         readable.push(ListedPath::resolve(self.files.join("in")));
-        let writable = self.cli.config.writable_paths.iter().cloned();
-        let state = self.state.iter().filter_map(|state| match state {
-            State::Directory(path) => {
-                // As the CLI would: its first start makes it.
-                let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
-                path.is_dir().then(|| path.clone())
-            }
-            State::File(path) => path.is_file().then(|| path.clone()),
-        });
-        let writable: Vec<ListedPath> = writable.chain(state).map(ListedPath::resolve).collect();
-        let program = ListedPath::resolve(self.program.to_owned());
-        let is_shown = |path: &Path| {
-            let system =
-                ["/bin", "/sbin", "/lib", "/usr", "/opt", "/nix"].iter().any(|system| path.starts_with(system));
-            system || readable.iter().chain(&writable).any(|listed| path.starts_with(listed.real()))
-        };
-        if !is_shown(program.real()) {
-            readable.push(program);
-        }
-        (readable, writable)
+        (readable, self.cli.config.writable_paths.iter().cloned().map(ListedPath::resolve).collect())
     }
 }
 

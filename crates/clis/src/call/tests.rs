@@ -22,6 +22,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::config::ClisConfig;
 
+mod hostile;
+mod private;
+
+/// What Codex is asked for so that it makes its databases.
+const SEED: &str = "exec --skip-git-repo-check -";
+
 /// A machine with a home, a volume and checkouts.
 struct Machine {
     directory: TempDir,
@@ -88,7 +94,17 @@ impl Machine {
 
     /// The tool, with `script` as the program of Codex.
     fn tool(&self, script: &str, config: Value) -> CliRun {
-        let program = self.at("bin/codex");
+        self.tool_of("codex", script, config)
+    }
+
+    /// The tool, with `script` as this program. It makes no databases beforehand.
+    fn tool_of(&self, program: &str, script: &str, config: Value) -> CliRun {
+        self.whole_tool(program, &format!("case \"$*\" in '{SEED}') exit 1;; esac\n{script}"), config)
+    }
+
+    /// The tool, with `script` as this program also where it is to make databases beforehand.
+    fn whole_tool(&self, program: &str, script: &str, config: Value) -> CliRun {
+        let program = self.at("bin").join(program);
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("a file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
         let config: ClisConfig = serde_json::from_value(json!({ "mine": config })).expect("a config");
@@ -96,6 +112,7 @@ impl Machine {
             launcher: Launcher::new(launcher(), &["launch"]),
             temporary: self.at("temporary"),
             checkouts: self.at("checkouts"),
+            copies: self.at("clis/copies"),
             hidden: Vec::new(),
             environment: BTreeMap::from([
                 ("PATH".to_owned(), format!("{}:/usr/bin:/bin", self.at("bin").display())),
@@ -109,11 +126,15 @@ impl Machine {
     }
 
     async fn call(&self, tool: &CliRun, input: Value) -> Result<Reply, String> {
+        self.call_in(&self.context(), tool, input).await
+    }
+
+    async fn call_in(&self, context: &ToolContext, tool: &CliRun, input: Value) -> Result<Reply, String> {
         let mut whole = json!({ "prompt": "Weave it", "session": { "new": { "new": "id" } } });
         for (key, value) in input.as_object().expect("keys") {
             whole[key] = value.clone();
         }
-        match tool.call(&self.context(), whole).await {
+        match tool.call(context, whole).await {
             Ok(Step::Done(result)) => Ok(serde_json::from_str(&result.text).expect("a reply")),
             Ok(_) => panic!("it neither waits nor spawns"),
             Err(error) => Err(error.to_string()),

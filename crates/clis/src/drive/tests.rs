@@ -26,7 +26,7 @@ impl Story {
         let now = Timestamp::from_millis(1_000_000);
         let first = Record { seq: 1, at: now, body: Body::Accepted(Box::new(accepted)) };
         let run = Run::begin(&first).expect("a beginning");
-        let mut drive = CliDrive::new(Arc::new(definition));
+        let mut drive = CliDrive::new(Arc::new(definition), Callers::Known);
         drive.apply(&run, &first);
         let mut story = Self { run, drive, now };
         story.push(Body::Admitted { deadline: None, deadline_set: None });
@@ -205,4 +205,14 @@ fn a_refused_call_gives_its_code_to_the_run() {
         (error.code.as_str(), error.message.as_str()),
         ("not_isolated", "the mode skip_permissions needs an isolated checkout")
     );
+}
+
+#[test]
+fn a_server_that_anyone_can_call_ends_its_runs_before_a_cli_starts() {
+    let mut story = Story::new(Value::Null);
+    story.drive.callers = Callers::Anyone;
+    let Effect::Finish(outcome) = story.decide() else { panic!("{:?}", story.decide()) };
+    let error = outcome.error.expect("an error");
+    assert_eq!((outcome.status, error.code.as_str()), (Status::Failed, "cli_without_token"));
+    assert!(error.message.contains("set DRAWLOOM_TOKEN"), "{}", error.message);
 }

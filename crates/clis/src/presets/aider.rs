@@ -9,8 +9,9 @@ use drawloom_process::Line;
 use crate::{
     error::Error,
     input::Mode,
-    preset::{Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Setting, State, combined},
+    preset::{Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Setting, combined},
     reply::{Problem, ProblemKind, Reply},
+    state::{Root, State},
 };
 
 pub(crate) struct Aider;
@@ -43,8 +44,11 @@ impl Preset for Aider {
         ]
     }
 
-    fn state(&self, home: &Path, _: &BTreeMap<String, String>) -> Vec<State> {
-        vec![State::Directory(home.join(".aider")), State::File(home.join(CONFIG))]
+    fn state(&self, home: &Path, _: &BTreeMap<String, String>) -> State {
+        // It renews no login, and has no sessions.
+        let root = Root::of(home.join(".aider"), None).settings(&["caches/*.json", "oauth-keys.env", "installs.json"]);
+        let readable = [CONFIG, ".aider.model.settings.yml", ".aider.model.metadata.json"];
+        State { roots: vec![root], readable: readable.map(|name| home.join(name)).into() }
     }
 
     fn mode(&self, setting: Setting) -> Option<ModeArgs> {
@@ -138,7 +142,7 @@ impl Reader for Output {
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply {
         // What comes before says which version, model and repository it is.
         let body = ended.output.find("\nRepo-map:").map_or(ended.output, |at| &ended.output[at + 1..]);
-        let body = body.split_once('\n').map_or("", |(_, body)| body).trim_start();
+        let body = without_added_files(body.split_once('\n').map_or("", |(_, body)| body));
         let tokens = body.lines().rev().find(|line| line.starts_with("Tokens: ") && line.contains(" sent"));
         let Some(tokens) = tokens else {
             return Reply { problem: Some(problem_of(body, ended)), ..Reply::default() };
@@ -148,6 +152,22 @@ impl Reader for Output {
         let (usage, cost) = spent(tokens);
         Reply { text, usage, cost, problem, ..Reply::default() }
     }
+}
+
+/// The text without the names that it begins with: aider adds files that the prompt mentions, and prints the name of each.
+fn without_added_files(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    while let Some((line, after)) = rest.split_once('\n') {
+        let is_plain = |sign: char| sign.is_alphanumeric() || "-_./+@".contains(sign);
+        let is_path = line.contains(['.', '/']) && line.chars().all(is_plain) && line.ends_with(char::is_alphanumeric);
+        // The name of a file that is written stands before its block; one before the end is the answer.
+        let is_answer = ["```", "Tokens: "].iter().any(|next| after.trim_start().starts_with(next));
+        if !is_path || is_answer {
+            break;
+        }
+        rest = after.trim_start();
+    }
+    rest
 }
 
 /// `Tokens: 1.2k sent, 13 received. Cost: $0.01 message, $0.02 session.`

@@ -14,13 +14,34 @@ use crate::{
     error::Error,
     input::Mode,
     preset::{
-        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, State, kind_of_status,
-        variable,
+        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, kind_of_status, variable,
+        went_on_after_result,
     },
     reply::{Problem, ProblemKind, Reply},
+    state::{Keep, Login, Root, State},
 };
 
 pub(crate) struct ClaudeCode;
+
+/// What the copy gets of `.claude.json`: the login, and what keeps it from asking a new user. Not the MCP servers, with their
+/// credentials, and not the user's other projects.
+const MAIN_KEYS: &[&str] = &[
+    "oauthAccount",
+    "primaryApiKey",
+    "customApiKeyResponses",
+    "userID",
+    "machineID",
+    "firstStartTime",
+    "firstStartVersion",
+    "migrationVersion",
+    "hasCompletedOnboarding",
+    "lastOnboardingVersion",
+    "hasAvailableSubscription",
+    "bypassPermissionsModeAccepted",
+    "installMethod",
+    "autoUpdates",
+    "theme",
+];
 
 /// What to do without a login.
 const LOG_IN: &str =
@@ -39,11 +60,44 @@ impl Preset for ClaudeCode {
         &["ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"]
     }
 
-    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> Vec<State> {
-        match variable(environment, "CLAUDE_CONFIG_DIR") {
-            Some(directory) => vec![State::Directory(PathBuf::from(directory))],
-            None => vec![State::Directory(home.join(".claude")), State::File(home.join(".claude.json"))],
-        }
+    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> State {
+        // Led by the variable it has both in one directory.
+        let moved = variable(environment, "CLAUDE_CONFIG_DIR").map(PathBuf::from);
+        let main = if moved.is_none() { Some(home.join(".claude.json")) } else { None };
+        let main = Login { user: main, ..Login::of(".claude.json") };
+        let root = Root::of(moved.unwrap_or_else(|| home.join(".claude")), Some(("CLAUDE_CONFIG_DIR", 0)))
+            .settings(&[
+                "settings.json",
+                "settings.local.json",
+                "CLAUDE.md",
+                "remote-settings.json",
+                "policy-limits.json",
+                "plugins/*.json",
+            ])
+            .shared(&[
+                "agents",
+                "commands",
+                "hooks",
+                "output-styles",
+                "plugins/cache",
+                "plugins/marketplaces",
+                "plugins/repos",
+                "rules",
+                "skills",
+                "workflows",
+            ])
+            .login(main.given(MAIN_KEYS).taken(&["oauthAccount"]).account("/oauthAccount/accountUuid"))
+            .login(
+                Login::of(".credentials.json")
+                    .given(&["claudeAiOauth", "organizationUuid"])
+                    .taken(&["claudeAiOauth"])
+                    .newer("/claudeAiOauth/expiresAt"),
+            )
+            .sessions(
+                Keep::WithUser,
+                &["projects/{directory}/{session}.jsonl", "projects/{directory}/{session}/**", "todos/{session}*.json"],
+            );
+        State { roots: vec![root], readable: Vec::new() }
     }
 
     fn mode(&self, setting: Setting) -> Option<ModeArgs> {
@@ -71,6 +125,10 @@ impl Preset for ClaudeCode {
     }
 
     fn resumes(&self) -> bool {
+        true
+    }
+
+    fn takes_session_id(&self) -> bool {
         true
     }
 
@@ -125,6 +183,8 @@ struct Output {
     session: Option<String>,
     resets_at: Option<Timestamp>,
     result: Option<Outcome>,
+    /// Whether it went on after its result: one of the two is not its own.
+    went_on: bool,
 }
 
 #[derive(Deserialize)]
@@ -174,9 +234,10 @@ impl Reader for Output {
     fn line(&mut self, line: &Line) {
         let Ok(event) = serde_json::from_str::<Value>(&line.text) else { return };
         if let Some(session) = event.get("session_id").and_then(Value::as_str) {
-            self.session = Some(session.to_owned());
+            self.session.get_or_insert_with(|| session.to_owned());
         }
         match event.get("type").and_then(Value::as_str) {
+            Some("result" | "assistant" | "user") if self.result.is_some() => self.went_on = true,
             Some("result") => self.result = serde_json::from_value(event).ok(),
             Some("rate_limit_event") => {
                 let info = &event["rate_limit_info"];
@@ -194,7 +255,10 @@ impl Reader for Output {
     }
 
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply {
-        let Self { session, resets_at, result } = *self;
+        let Self { session, resets_at, result, went_on } = *self;
+        if went_on {
+            return Reply { session, problem: Some(went_on_after_result("Claude Code")), ..Reply::default() };
+        }
         let Some(outcome) = result else {
             let mut problem = ended.problem();
             if ended.errors.contains("No conversation found with session ID") {

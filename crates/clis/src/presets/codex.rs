@@ -14,10 +14,12 @@ use crate::{
     error::Error,
     input::Mode,
     preset::{
-        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, State, combined,
-        kind_of_status, status_in, variable,
+        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, combined, kind_of_status,
+        status_in, variable, went_on_after_result,
     },
     reply::{Problem, ProblemKind, Reply},
+    seed::Seed,
+    state::{Keep, Login, Root, State},
 };
 
 pub(crate) struct Codex;
@@ -42,8 +44,26 @@ impl Preset for Codex {
         &["OPENAI_*", "CODEX_HOME", "CODEX_API_KEY"]
     }
 
-    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> Vec<State> {
-        vec![State::Directory(codex_home(home, environment))]
+    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> State {
+        let login = Login::of("auth.json").taken(&["tokens", "last_refresh"]);
+        let root = Root::of(codex_home(home, environment), Some(("CODEX_HOME", 0)))
+            .settings(&[
+                "config.toml",
+                "*.config.toml",
+                "AGENTS.md",
+                "AGENTS.override.md",
+                "instructions.md",
+                "hooks.json",
+                "requirements.toml",
+                "installation_id",
+                "version.json",
+                "models_cache.json",
+                ".env",
+            ])
+            .shared(&["prompts", "skills", "rules", "plugins", "agents", "hooks", "themes", "packages"])
+            .login(login.account("/tokens/account_id").newer("/last_refresh"))
+            .sessions(Keep::WithUser, &["sessions/*/*/*/rollout-*{session}.jsonl"]);
+        State { roots: vec![root], readable: Vec::new() }
     }
 
     fn mode(&self, setting: Setting) -> Option<ModeArgs> {
@@ -57,6 +77,15 @@ impl Preset for Codex {
 
     fn resumes(&self) -> bool {
         true
+    }
+
+    fn seed(&self) -> Option<Seed> {
+        // It makes them before it looks for a prompt, and ends without one.
+        Some(Seed {
+            variable: "CODEX_HOME",
+            args: &["exec", "--skip-git-repo-check", "-"],
+            files: &["*.sqlite", "*.sqlite-wal"],
+        })
     }
 
     fn metering(&self) -> Metering {
@@ -122,6 +151,8 @@ struct Output {
     declined: Vec<String>,
     last_error: Option<String>,
     completed: bool,
+    /// Whether it went on after the end of its turn, or named a second thread: one of the two is not its own.
+    went_on: bool,
 }
 
 impl Reader for Output {
@@ -129,6 +160,12 @@ impl Reader for Output {
         let Ok(event) = serde_json::from_str::<Value>(&line.text) else { return };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match event["type"].as_str() {
+            Some("thread.started" | "turn.started" | "turn.completed" | "turn.failed" | "item.completed")
+                if self.completed || self.failed.is_some() =>
+            {
+                self.went_on = true;
+            }
+            Some("thread.started") if self.session.is_some() => self.went_on = true,
             Some("thread.started") => self.session = event["thread_id"].as_str().map(str::to_owned),
             Some("item.completed") => {
                 let item = &event["item"];
@@ -163,6 +200,7 @@ impl Reader for Output {
 
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply {
         let problem = match (&self.failed, self.completed) {
+            _ if self.went_on => Some(went_on_after_result("Codex")),
             (Some(message), _) => Some(problem_of(message)),
             (None, true) if ended.is_success() => None,
             (None, _) => {
@@ -178,7 +216,7 @@ impl Reader for Output {
         };
         let turns = Some(self.turns);
         Reply {
-            text: self.text,
+            text: if self.went_on { String::new() } else { self.text },
             session: self.session,
             usage: self.usage,
             turns,

@@ -10,10 +10,11 @@ use crate::{
     error::Error,
     input::Mode,
     preset::{
-        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, State, combined,
-        kind_of_status, xdg,
+        Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Session, Setting, combined, kind_of_status,
+        went_on_after_result, xdg,
     },
     reply::{Problem, ProblemKind, Reply},
+    state::{Keep, Login, Root, State},
 };
 
 pub(crate) struct Opencode;
@@ -31,18 +32,54 @@ impl Preset for Opencode {
     }
 
     fn variables(&self) -> &'static [&'static str] {
-        &["OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_API_KEY", "XDG_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
+        &[
+            "OPENCODE_CONFIG",
+            "OPENCODE_CONFIG_DIR",
+            "OPENCODE_API_KEY",
+            "XDG_DATA_HOME",
+            "XDG_STATE_HOME",
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+        ]
     }
 
-    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> Vec<State> {
-        let directories = [
-            ("XDG_DATA_HOME", ".local/share"),
-            ("XDG_STATE_HOME", ".local/state"),
-            ("XDG_CACHE_HOME", ".cache"),
-            ("XDG_CONFIG_HOME", ".config"),
-        ];
-        let of = |(name, usual)| State::Directory(xdg(home, environment, name, usual).join("opencode"));
-        directories.into_iter().map(of).collect()
+    fn state(&self, home: &Path, environment: &BTreeMap<String, String>) -> State {
+        let root =
+            |name: &str, usual: &str| Root::of(xdg(home, environment, name, usual).join("opencode"), Some((name, 1)));
+        let login = Login { own_account: Some("/accountId".into()), ..Login::of("auth.json") };
+        let data = root("XDG_DATA_HOME", ".local/share")
+            .settings(&["account.json"])
+            .shared(&["bin"])
+            .login(login.taken(&["*"]).newer("/expires"))
+            // All sessions of a user are in one database.
+            .sessions(Keep::WithRun, &["opencode*.db", "opencode*.db-wal", "storage/**"]);
+        let state = root("XDG_STATE_HOME", ".local/state").settings(&["model.json", "kv.json"]);
+        let cache = root("XDG_CACHE_HOME", ".cache")
+            .settings(&["models*.json", "version", "package.json", "bun.lock"])
+            .shared(&["bin", "node_modules", "packages"]);
+        let config = root("XDG_CONFIG_HOME", ".config")
+            .settings(&["*.json", "*.jsonc", "AGENTS.md", "bun.lock", ".gitignore"])
+            .shared(&[
+                "agent",
+                "agents",
+                "command",
+                "commands",
+                "mode",
+                "modes",
+                "plugin",
+                "plugins",
+                "prompts",
+                "skill",
+                "skills",
+                "themes",
+                "tool",
+                "tools",
+                "instructions",
+                "node_modules",
+            ]);
+        State { roots: vec![data, state, cache, config], readable: Vec::new() }
     }
 
     fn mode(&self, setting: Setting) -> Option<ModeArgs> {
@@ -103,7 +140,12 @@ struct Output {
     usage: Usage,
     cost: Option<Cost>,
     steps: u32,
+    /// Whether the last step called no tool.
+    ended: bool,
+    /// Whether it was the last one for sure.
     stopped: bool,
+    /// Whether it went on after its last step, or in a second session: one of the two is not its own.
+    went_on: bool,
     error: Option<Problem>,
     denied: Vec<String>,
 }
@@ -112,10 +154,12 @@ impl Reader for Output {
     fn line(&mut self, line: &Line) {
         let Ok(event) = serde_json::from_str::<Value>(&line.text) else { return };
         if let Some(session) = event["sessionID"].as_str() {
-            self.session = Some(session.to_owned());
+            let known = self.session.get_or_insert_with(|| session.to_owned());
+            self.went_on |= known != session;
         }
         let part = &event["part"];
         match event["type"].as_str() {
+            Some("step_start" | "text" | "tool_use" | "step_finish") if self.stopped => self.went_on = true,
             Some("step_start") => self.text.clear(),
             Some("text") => {
                 if !self.text.is_empty() {
@@ -141,7 +185,8 @@ impl Reader for Output {
                 let cost = part["cost"].as_f64().and_then(Cost::from_units);
                 self.cost = cost.map(|cost| Cost(self.cost.unwrap_or_default().0.saturating_add(cost.0)));
                 self.steps += 1;
-                self.stopped = part["reason"] != "tool-calls";
+                self.stopped = part["reason"] == "stop";
+                self.ended = part["reason"] != "tool-calls";
             }
             Some("error") => self.error = Some(problem_of(&event["error"])),
             _ => {}
@@ -153,7 +198,8 @@ impl Reader for Output {
     }
 
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply {
-        let problem = match (self.error, self.stopped && ended.is_success()) {
+        let problem = match (self.error, self.ended && ended.is_success()) {
+            _ if self.went_on => Some(went_on_after_result("opencode")),
             (Some(problem), _) => Some(problem),
             (None, true) => None,
             // It ends without a word after a refused call.
@@ -170,7 +216,7 @@ impl Reader for Output {
             }
         };
         Reply {
-            text: self.text,
+            text: if self.went_on { String::new() } else { self.text },
             session: self.session,
             cost: self.cost,
             usage: self.usage,

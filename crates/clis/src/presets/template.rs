@@ -7,8 +7,9 @@ use drawloom_process::Line;
 use crate::{
     error::Error,
     input::Mode,
-    preset::{Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Setting, State, combined},
+    preset::{Ended, Invocation, Metering, ModeArgs, Preset, Reader, Request, Setting, combined},
     reply::Reply,
+    state::State,
 };
 
 pub(crate) struct Template {
@@ -28,8 +29,8 @@ impl Preset for Template {
         &[]
     }
 
-    fn state(&self, _: &Path, _: &BTreeMap<String, String>) -> Vec<State> {
-        Vec::new()
+    fn state(&self, _: &Path, _: &BTreeMap<String, String>) -> State {
+        State::default()
     }
 
     fn mode(&self, setting: Setting) -> Option<ModeArgs> {

@@ -22,7 +22,7 @@ fn read(preset: PresetName, output: &str, errors: &str, end: End) -> Reply {
     for line in output.lines() {
         reader.line(&Line { text: line.into(), missing: 0 });
     }
-    reader.finish(&Ended { title: preset.title(), end, output, errors, seconds: 60 })
+    reader.finish(&Ended { title: preset.title(), name: "mine", end, output, errors, seconds: 60 })
 }
 
 fn problem(reply: &Reply) -> (ProblemKind, &str) {
@@ -297,4 +297,17 @@ fn a_section_with_mistakes_says_them_all() {
             "typo.command.1: unknown placeholder in \"{promt_file}\"",
         ]
     );
+}
+
+#[test]
+fn the_names_of_files_that_aider_adds_are_not_its_answer() {
+    let said = |answer: &str| {
+        let output = format!(
+            "Aider v0.86.2\nRepo-map: using 1024 tokens, auto refresh\n\n\ncheck.sh\n\nsrc/warp.txt\n{answer}\nTokens: 6 sent, 3 received.\n"
+        );
+        read(PresetName::Aider, &output, "", End::Exited(0)).text
+    };
+    assert_eq!(said("{\"goal_complete\": true}"), "{\"goal_complete\": true}");
+    assert_eq!(said("new.txt\n```\nwoven\n```"), "new.txt\n```\nwoven\n```");
+    assert_eq!(said("Done."), "Done.");
 }

@@ -19,7 +19,7 @@ use drawloom_goal::{
         Diffed, LeftOut, Merge, Merged, Prepared, Trigger, Verified, Verify, Workspace,
     },
 };
-use drawloom_process::{Confined, Limits, Network, developer_paths};
+use drawloom_process::{Confined, Limits, ListedPath, Network, developer_paths, usual_memory, usual_processes};
 use globset::{GlobBuilder, GlobSetBuilder};
 use tokio::sync::OnceCell;
 
@@ -108,13 +108,22 @@ impl Repositories {
                 .into_iter()
                 .flatten()
                 .collect();
+        let variable =
+            |name: &str| self.environment.iter().find(|(named, _)| named == name).map(|(_, value)| value.clone());
+        let resolved = |paths: &[PathBuf]| paths.iter().cloned().map(ListedPath::resolve).collect::<Vec<_>>();
+        let mut readable = home.as_deref().map(|home| developer_paths(home, &variable, &hidden)).unwrap_or_default();
+        readable.extend(resolved(&self.config.readable_paths));
         let sandbox = Sandbox {
             confined: if self.config.unconfined { Confined::No } else { Confined::Yes },
             network: Network::Host,
-            readable: home.as_deref().map(|home| developer_paths(home, &hidden)).unwrap_or_default(),
-            writable: Vec::new(),
+            readable,
+            writable: resolved(&self.config.writable_paths),
             home,
-            limits: Limits::default(),
+            limits: Limits {
+                memory_bytes: self.config.max_memory_bytes.or_else(|| Some(usual_memory())),
+                processes: self.config.max_processes.or_else(|| Some(usual_processes())),
+                ..Limits::default()
+            },
         };
         Checkouts::new(checkout::Parts {
             root: self.root.clone(),

@@ -3,9 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use drawloom_clis::{CliExecutor, EXECUTOR, Parts};
-use drawloom_contract::definition::matches;
+use drawloom_contract::{
+    definition::{Definitions as _, matches},
+    ids::Tenant,
+};
 use drawloom_process::Launcher;
-use drawloom_substrate::Problem;
+use drawloom_substrate::{Catalog, Problem};
 
 use super::{Directories, LAUNCHER};
 use crate::{
@@ -33,6 +36,7 @@ pub(super) fn executor(loaded: &Loaded, directories: &Directories) -> CliExecuto
         launcher: Launcher::this_program(&[LAUNCHER]),
         temporary: directories.temporary.clone(),
         checkouts: directories.checkouts.clone(),
+        copies: directories.temporary.with_file_name("clis").join("copies"),
         hidden: data
             .into_iter()
             .chain(environment::default_data_dir())
@@ -48,6 +52,12 @@ pub(super) fn executor(loaded: &Loaded, directories: &Directories) -> CliExecuto
 /// What `provider` names for agents of the executor.
 pub(super) fn backends(executor: &CliExecutor) -> BTreeMap<String, Vec<String>> {
     BTreeMap::from([(EXECUTOR.to_owned(), executor.clis().names())])
+}
+
+/// The names of the config's agents that run on coding CLIs.
+pub(crate) fn agents(catalog: &Catalog) -> Vec<String> {
+    let all = catalog.list(&Tenant::default_tenant()).into_iter();
+    all.filter(|agent| agent.executor == EXECUTOR).map(|agent| agent.name.to_string()).collect()
 }
 
 /// The environment variables that a CLI may get its login from and whose names sound like a secret.

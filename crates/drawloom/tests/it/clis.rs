@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use crate::support::Home;
 
+const TOKEN: &str = "weave-0123456789-abcdefghij";
+
 /// A home whose agent `worker` runs on `script`, in the volume `work`.
 fn home(script: &str, more: &str) -> Home {
     let home = Home::new();
@@ -86,16 +88,25 @@ fn a_cli_that_takes_too_long_or_is_not_there_ends_the_run_with_the_reason() {
 #[test]
 fn a_server_that_is_killed_leaves_no_process_and_its_run_goes_on_in_the_next() {
     // The first process waits for ever; the second one finds what the first one left.
-    let script = "if [ -e begun ]; then echo done; cat $1 | head -1; else echo $$ > begun; trap '' TERM; setsid sleep 1000 & sleep 1000; fi";
-    let home = home(script, "");
+    let script = "if [ -e begun ]; then echo done; cat $1 | head -1; else echo '{\"token\":\"second\"}' > ~/.mine/login.json; \
+                  echo evil > ~/.mine/settings; echo $$ > begun; trap '' TERM; setsid sleep 1000 & sleep 1000; fi";
+    let home = home(
+        script,
+        "state: [{ path: ~/.mine, settings: [settings], login: [{ file: login.json, fields: [token] }] }]",
+    );
+    fs::create_dir(home.path().join(".mine")).expect("a directory");
+    home.write(".mine/login.json", "{\"token\": \"first\"}");
+    home.write(".mine/settings", "fine");
     let mark = format!("mark-{}", std::process::id());
     let serve = || {
         let mut command = home.command(&["serve", "--json", "--log", "warn"]);
-        command.env("MINE_TOKEN", &mark);
+        command.env("MINE_TOKEN", &mark).env("DRAWLOOM_TOKEN", TOKEN);
         home.serve_with(command)
     };
     let server = serve();
-    let via = |url: &str, arguments: &[&str]| home.finish(home.command(arguments).env("DRAWLOOM_URL", url));
+    let via = |url: &str, arguments: &[&str]| {
+        home.finish(home.command(arguments).env("DRAWLOOM_URL", url).env("DRAWLOOM_TOKEN", TOKEN))
+    };
     let started = via(&server.url, &["run", "worker", "Weave it", "--json", "--detach"]).exits(0).json();
     let run = started["run_id"].as_str().expect("an id").to_owned();
     until(|| home.path().join("work/begun").exists());
@@ -110,6 +121,49 @@ fn a_server_that_is_killed_leaves_no_process_and_its_run_goes_on_in_the_next() {
     let replay = home.run(&["replay", &run, "--json"]).exits(0).stdout;
     assert!(replay.contains("note "), "that it may be paid twice is noted: {replay}");
     assert_eq!(marked(&mark), Vec::<String>::new());
+    let kept = |name: &str| fs::read_to_string(home.path().join(".mine").join(name)).expect("a file");
+    assert_eq!((kept("login.json").as_str(), kept("settings").as_str()), ("{\"token\": \"second\"}", "fine"));
+}
+
+#[test]
+fn a_server_without_a_token_starts_no_cli() {
+    let home = home("echo called >> calls", "");
+    let error = home.run(&["serve", "--json"]).exits(2).json()["error"].clone();
+    assert_eq!(error["code"], "cli_without_token", "{error}");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("worker") && message.contains("reader"), "{message}");
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("set a token in DRAWLOOM_TOKEN")), "{error}");
+    // A run that a server with a token has accepted does not go on in one without, whatever the config says then.
+    let waits =
+        fs::read_to_string(cli(&home)).expect("the CLI").replace("echo called", "echo called; sleep 1000; true");
+    fs::write(cli(&home), waits).expect("the CLI");
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    command.env("DRAWLOOM_TOKEN", TOKEN);
+    let server = home.serve_with(command);
+    let mut started = home.command(&["run", "worker", "Weave it", "--json", "--detach"]);
+    let started = home.finish(started.env("DRAWLOOM_URL", &server.url).env("DRAWLOOM_TOKEN", TOKEN)).exits(0).json();
+    server.kill();
+    home.write("drawloom.yaml", "listen: 127.0.0.1:0\n");
+    home.run(&["trust", "--yes"]).exits(0);
+    let server = home.serve_with(home.command(&["serve", "--json", "--log", "warn"]));
+    let run = started["run_id"].as_str().expect("an id");
+    let show = || {
+        let mut command = home.command(&["runs", "show", run, "--json"]);
+        home.finish(command.env("DRAWLOOM_URL", &server.url)).exits(0).json()
+    };
+    until(|| show()["status"] == "failed");
+    assert_eq!(show()["error"]["code"], "cli_without_token");
+    server.stop();
+}
+
+#[test]
+fn a_fork_bomb_of_a_cli_ends_the_run_with_the_key_to_raise() {
+    // Bounded by itself too.
+    let home = home("i=0; while [ $i -lt 500 ]; do sleep 60 & i=$((i+1)); done; wait", "max_processes: 50");
+    let (code, result) = run(&home, "worker");
+    assert_eq!((code, result["error"]["code"].as_str()), (1, Some("limit_exceeded")), "{result}");
+    let message = result["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("the limit is 50") && message.ends_with("raise clis.mine.max_processes"), "{message}");
 }
 
 #[test]

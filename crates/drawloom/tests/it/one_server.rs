@@ -395,3 +395,26 @@ fn a_server_that_cannot_listen_leaves_the_one_in_the_background_alone_and_a_stop
     );
     replacing.child.wait().expect("it ends");
 }
+
+#[test]
+fn what_the_caller_has_open_does_not_reach_the_server_that_it_starts() {
+    use rustix::fs::{FlockOperation, flock};
+    let home = home();
+    let path = home.path().join("secret");
+    std::fs::write(&path, "canary").expect("a file");
+    // A shell has the file open as descriptor 9, with a lock, for as long as the command runs.
+    let command = home.command(&["run", "echo", "hello"]);
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.env_clear().env("PATH", "/usr/bin:/bin").args(["-c", "exec 9<\"$0\" && flock -x 9 && exec \"$@\""]);
+    shell.arg(&path).arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(command.get_current_dir().unwrap_or(home.path()));
+    let ran = shell.output().expect("it runs");
+    assert!(ran.status.success(), "{ran:?}");
+    let pid = server(&home)["pid"].as_i64().expect("a server");
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files");
+    let open: Vec<_> = open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
+    assert!(!open.contains(&path), "{open:?}");
+    let again = std::fs::File::open(&path).expect("the file");
+    flock(&again, FlockOperation::NonBlockingLockExclusive).expect("the lock is free while the server runs");
+}

@@ -2,6 +2,7 @@
 //! everything that it started.
 
 use std::{
+    fs,
     io::{PipeReader, Read},
     os::fd::AsFd,
     path::PathBuf,
@@ -39,6 +40,7 @@ pub(super) fn main(order: &Order, streams: Streams, mut leash: PipeReader) -> Re
     namespaces::limit_powers().map_err(|error| format!("cannot limit privileges: {error}"))?;
     // A session without a terminal; the command stays in it.
     setsid().map_err(|error| format!("cannot create a session: {error}"))?;
+    cap_processes(order.inner.limits.processes);
     let (guarded, layers) = prepare(order)?;
     let mut word = [0; GO.len()];
     if leash.read_exact(&mut word).is_err() || word != *GO {
@@ -47,6 +49,25 @@ pub(super) fn main(order: &Order, streams: Streams, mut leash: PipeReader) -> Re
     let gone = keep(order, layers, streams, &leash, &guarded)?;
     tell(&Report::Gone(gone));
     Ok(())
+}
+
+/// From this version of Linux on each namespace of processes has a highest number of its own; before, it was the machine's.
+const OWN_PID_MAX: (u32, u32) = (6, 14);
+
+/// Numbers that the kernel gives out only once in a namespace.
+const RESERVED: u64 = 300;
+
+/// Has the kernel refuse processes far above the limit, which are otherwise only counted every now and then: a fork bomb could make
+/// tens of thousands in between. Only root may, and on an older kernel nothing is done.
+fn cap_processes(limit: Option<u64>) {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if let Some(limit) = limit.filter(|_| version >= OWN_PID_MAX) {
+        // Threads of the keeper, and the number of the last one that is refused, are few.
+        let _ = fs::write("/proc/sys/kernel/pid_max", (limit.saturating_mul(2) + RESERVED).to_string());
+    }
 }
 
 /// Builds the root here, and the rest on a second thread: each takes about as long as the other.

@@ -139,7 +139,10 @@ impl Home {
             (".netrc", "token"),
             (".claude/credentials", "login"),
             (".claude.json", "{}"),
-            ("project/file", "fine"),
+            (".pyenv/versions/3/bin/python", "fine"),
+            (".cargo/config.toml", "[build]\njobs = 2\n"),
+            (".gitconfig", "[url \"https://me:word@example.com/\"]\n"),
+            ("project/file", "data"),
             ("private/file", "data"),
             ("elsewhere/id", "key"),
         ] {
@@ -159,16 +162,17 @@ impl Home {
 
     fn job(&self, room: &Room, script: &str) -> Command {
         let mut job = job(room, script, 64 * 1024);
-        job.readable = developer_paths(self.path(), &[self.path().join("private")]);
+        job.readable = developer_paths(self.path(), &|_| None, &[self.path().join("private")]);
         job.home = Some(self.path().to_owned());
         job
     }
 }
 
 #[tokio::test]
-async fn a_developers_tool_sees_the_home_without_its_credentials() {
-    let script = "cat ~/.cargo/bin/tool ~/.config/tool/settings ~/project/file ~/link/file; echo; \
-                  for hidden in ~/.ssh/id_ed25519 ~/.config/gh/hosts.yml ~/.cargo/credentials.toml ~/.netrc \
+async fn a_developers_tool_sees_the_toolchains_of_the_home_and_nothing_else() {
+    let script = "cat ~/.cargo/bin/tool ~/.pyenv/versions/3/bin/python ~/.cargo/config.toml; \
+                  for hidden in ~/.ssh/id_ed25519 ~/.config/gh/hosts.yml ~/.cargo/credentials.toml ~/.netrc ~/.gitconfig \
+                  ~/.config/tool/settings ~/project/file ~/link/file \
                   ~/.claude/credentials ~/.claude.json ~/private/file ~/.gnupg/id ~/elsewhere/id ~/circle/.netrc; do \
                   cat $hidden 2>/dev/null && echo \"$hidden was read\"; done; \
                   echo x > ~/project/new; echo x > ~/.cargo/bin/new; true";
@@ -177,8 +181,8 @@ async fn a_developers_tool_sees_the_home_without_its_credentials() {
         let launcher = launcher().without(layers);
         let finished = room.run_by(&launcher, &home.job(&room, script)).await.expect("it runs");
         assert_eq!(finished.end, End::Exited(0), "{layers:?}");
-        // A job without namespaces sees the machine's own tree, where the link is one.
-        assert_eq!(written(&room, "out"), "finefinefinefine\n", "{layers:?}: {}", written(&room, "err"));
+        let expected = "finefine[build]\njobs = 2\n";
+        assert_eq!(written(&room, "out"), expected, "{layers:?}: {}", written(&room, "err"));
         assert!(!home.path().join("project/new").exists() && !home.path().join(".cargo/bin/new").exists());
     }
 }
@@ -197,7 +201,7 @@ async fn a_job_writes_where_it_may_and_its_home_forgets_the_rest() {
     assert_eq!(finished.end, End::Exited(0));
     let text = written(&room, "out");
     if finished.confinement.namespaces.is_on() {
-        let names = ".cache .cargo .claude .claude.json .config link project ";
+        let names = ".cache .cargo .claude .claude.json .pyenv ";
         assert_eq!(text, format!("{}\nx\n{names}", home.path().display()));
     }
     let read = |name: &str| fs::read_to_string(home.path().join(name)).expect("the file");

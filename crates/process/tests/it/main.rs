@@ -1,5 +1,7 @@
 //! Commands as they really run: real processes, on this machine.
 
+mod canaries;
+mod descriptors;
 mod escapes;
 mod gone;
 mod guards;

@@ -163,3 +163,22 @@ async fn a_program_that_reserves_a_terabyte_of_address_space_runs() {
     let finished = room.run(&command).await.expect("perl is needed for this test");
     assert_eq!((finished.end, finished.output.into_text().as_str()), (End::Exited(0), "reserved\n"));
 }
+
+#[tokio::test]
+async fn the_kernel_refuses_processes_far_above_the_limit_where_it_can() {
+    const FILE: &str = "/proc/sys/kernel/pid_max";
+    let machines = std::fs::read_to_string(FILE).expect("the machine's");
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    let is_new = (numbers.next(), numbers.next()) >= (Some(6), Some(14));
+    let room = Room::new();
+    let mut command = room.command(&format!("cat {FILE}"));
+    command.limits = Limits { processes: Some(100), ..Limits::default() };
+    let finished = room.run(&command).await.expect("it runs");
+    let seen = finished.output.into_text();
+    if is_new && rustix::process::geteuid().is_root() && finished.confinement.namespaces.is_on() {
+        assert_eq!(seen, "500\n");
+    }
+    assert_eq!(std::fs::read_to_string(FILE).expect("the machine's"), machines, "the machine's stays as it is");
+}

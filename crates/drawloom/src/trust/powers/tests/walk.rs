@@ -48,11 +48,18 @@ prompts: { p: { description: d, argument_hint: h, text: t } }
 sources: [{ claude: inside, grant: { tools: [Read], volumes: [inside], agents: [coder], hosts: [a], memory_scopes: [agent],
             evaluation_scopes: [submit_self], mcp_servers: [m] } }]
 tools: { bash: { max_memory_bytes: 1, max_file_bytes: 1 } }
-clis: { mine: { model: m, max_cost: 1 } }
+clis:
+  mine:
+    model: m
+    max_cost: 1
+    max_memory_bytes: 1
+    max_processes: 1
+    state:
+      - { path: /srv/state, variable: A, settings: [a], shared: [a], sessions: [a], login: [{ file: a, fields: [a], account: /a, newer: /a }] }
 channels: { c: { description: d, default_ttl: 1, dead_letter: d } }
 memory: { default_ttl_seconds: 1, max_ttl_seconds: 1 }
 definitions: { grant: { definitions: [agent] }, volumes_under: [{ path: inside, mode: rw, tenant: acme }] }
-goals: { quota_bytes: 1, keep_days: 1 }
+goals: { quota_bytes: 1, keep_days: 1, readable_paths: [/srv], writable_paths: [/srv], max_memory_bytes: 1, max_processes: 1 }
 redaction: { values_env: [A] }
 "#;
 
