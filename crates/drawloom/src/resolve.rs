@@ -285,17 +285,29 @@ fn keyless_finding(config: &Config, id: &str) -> Finding {
 fn exposing_paths(config: &Config, data: &Path) -> Vec<Problem> {
     let all = environment::default_data_dir().and_then(|directory| directory.canonicalize().ok());
     let hidden: Vec<&Path> = [Some(data), all.as_deref()].into_iter().flatten().collect();
-    let bash = &config.tools.bash;
-    let lists = [("readable_paths", &bash.readable_paths), ("writable_paths", &bash.writable_paths)];
-    let listed = lists.into_iter().flat_map(|(key, paths)| paths.iter().map(move |path| (key, path)));
+    let (bash, goals) = (&config.tools.bash, &config.goals);
+    let mut lists = vec![
+        (vec!["tools", "bash"], &bash.readable_paths, &bash.writable_paths),
+        (vec!["goals"], &goals.readable_paths, &goals.writable_paths),
+    ];
+    let clis = config.clis.iter();
+    lists.extend(clis.map(|(name, cli)| (vec!["clis", name.as_str()], &cli.readable_paths, &cli.writable_paths)));
+    let listed = lists.into_iter().flat_map(|(section, readable, writable)| {
+        let keyed = [("readable_paths", readable), ("writable_paths", writable)];
+        let of = |key: &'static str| section.iter().copied().chain([key]).collect::<Vec<&str>>();
+        keyed
+            .into_iter()
+            .flat_map(|(key, paths)| paths.iter().map(|path| (of(key), path)).collect::<Vec<_>>())
+            .collect::<Vec<_>>()
+    });
     let shows = |path: &Path| {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         hidden.iter().copied().find(|hidden| hidden.starts_with(&real) || real.starts_with(hidden))
     };
-    let problem = |(key, path): (&str, &PathBuf)| {
+    let problem = |(keys, path): (Vec<&str>, &PathBuf)| {
         let shown = shows(path)?;
         let message = format!("{} shows commands the data directory {}", path.display(), shown.display());
-        Some(Problem::new(["tools", "bash", key], message).with_hint("list directories beside it"))
+        Some(Problem::new(keys, message).with_hint("list directories beside it"))
     };
     listed.filter_map(problem).collect()
 }

@@ -360,10 +360,17 @@ fn paths_for_commands_cannot_show_the_data_of_any_project() {
     let home = home();
     std::fs::create_dir_all(home.path().join(".local/share/drawloom/projects")).expect("a directory");
     for path in [home.path().to_owned(), home.data(), home.path().join(".local/share")] {
-        let bash = json!({ "bash": { "enabled": true, "readable_paths": [path] } });
-        home.write("drawloom.yaml", &format!("{CONFIG}tools: {bash}\n"));
-        let refused = home.run(&["run", "echo", "hello", "--config", "drawloom.yaml"]).exits(2);
-        assert!(refused.stderr.contains("shows commands the data directory"), "{path:?}: {refused:?}");
+        for section in [
+            json!({ "tools": { "bash": { "enabled": true, "readable_paths": [path] } } }),
+            json!({ "clis": { "codex": { "readable_paths": [path] } } }),
+            json!({ "clis": { "codex": { "writable_paths": [path] } } }),
+            json!({ "goals": { "readable_paths": [path] } }),
+        ] {
+            let (key, value) = section.as_object().and_then(|section| section.iter().next()).expect("a section");
+            home.write("drawloom.yaml", &format!("{CONFIG}{key}: {value}\n"));
+            let refused = home.run(&["run", "echo", "hello", "--config", "drawloom.yaml"]).exits(2);
+            assert!(refused.stderr.contains("shows commands the data directory"), "{path:?}: {refused:?}");
+        }
     }
 }
 
