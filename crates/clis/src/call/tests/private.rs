@@ -139,8 +139,8 @@ async fn claude_code_gets_no_mcp_servers_and_only_its_login_comes_back() {
         .replace("{\"refreshToken\":\"first\",\"expiresAt\":1000}", "{\"expiresAt\":2000,\"refreshToken\":\"second\"}");
     assert_eq!(found[".claude/.credentials.json"], renewed);
     let session = format!(".claude/projects/{}/{id}.jsonl", slug(&checkout));
-    let names: Vec<&String> = found.keys().collect();
-    let mut expected = vec![
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    let mut expected = [
         ".claude.json",
         ".claude/.credentials.json",
         ".claude/projects/-other/old.jsonl",
@@ -148,10 +148,7 @@ async fn claude_code_gets_no_mcp_servers_and_only_its_login_comes_back() {
         &session,
     ];
     expected.sort_unstable();
-    assert_eq!(
-        (names, found[".claude/settings.json"].as_str()),
-        (expected.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().iter().collect(), "{}")
-    );
+    assert_eq!((names.as_slice(), found[".claude/settings.json"].as_str()), (expected.as_slice(), "{}"));
 }
 
 #[tokio::test]
