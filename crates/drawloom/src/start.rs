@@ -20,7 +20,6 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use drawloom_clis::{Callers, EXECUTOR};
 use drawloom_contract::{
     VERSION,
     definition::{Definitions as _, may_mean},
@@ -257,13 +256,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
     )?;
     let mut executors = parts.resolved.executors.clone();
     executors.extend(goals.executors);
-    let callers = if listener.is_some() && auth.is_open() { Callers::Anyone } else { Callers::Known };
-    executors.insert(EXECUTOR.to_owned(), Arc::new(parts.resolved.clis.for_callers(callers)));
-    if matches!(parts.access, Access::Owner(_)) {
-        // What a server that was killed left; a run that continues there waits for it.
-        let clis = parts.resolved.clis.clone();
-        tokio::spawn(async move { clis.recover().await });
-    }
+    executors.extend(crate::resolve::clis::start(&parts, listener.is_some() && auth.is_open()));
     let store_tools = STORE_TOOLS.iter().map(|tool| (tool.make)(&store_parts));
     let engine = Engine::new(drawloom_engine::Parts {
         config,

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use drawloom_clis::{CliExecutor, EXECUTOR, Parts};
+use drawloom_clis::{Callers, CliExecutor, EXECUTOR, Parts};
 use drawloom_contract::{
     definition::{Definitions as _, matches},
+    executor::Executor,
     ids::Tenant,
 };
 use drawloom_process::Launcher;
@@ -14,6 +15,7 @@ use super::{Directories, LAUNCHER};
 use crate::{
     clock::SystemClock,
     config::{Config, Loaded},
+    data_dir::Access,
     environment,
 };
 
@@ -52,6 +54,18 @@ pub(super) fn executor(loaded: &Loaded, directories: &Directories) -> CliExecuto
 /// What `provider` names for agents of the executor.
 pub(super) fn backends(executor: &CliExecutor) -> BTreeMap<String, Vec<String>> {
     BTreeMap::from([(EXECUTOR.to_owned(), executor.clis().names())])
+}
+
+/// The executor of an instance. Where anyone can call, its runs are refused; an owner of the data directory brings back what a killed
+/// server left, and runs that continue there wait for that.
+pub(crate) fn start(parts: &crate::parts::Parts, anyone_calls: bool) -> [(String, Arc<dyn Executor>); 1] {
+    let clis = parts.resolved.clis.clone();
+    let callers = if anyone_calls { Callers::Anyone } else { Callers::Known };
+    let executor = Arc::new(clis.for_callers(callers));
+    if matches!(parts.access, Access::Owner(_)) {
+        tokio::spawn(async move { clis.recover().await });
+    }
+    [(EXECUTOR.to_owned(), executor)]
 }
 
 /// The names of the config's agents that run on coding CLIs.
