@@ -66,7 +66,7 @@ use crate::{
     models::KnownModels,
     parts::{Parts, StoreSeams, Surface, several_tenants, tenants},
     project,
-    resolve::{LAUNCHER, Resolved},
+    resolve::{LAUNCHER, Resolved, clis},
     retention::{self, Sweeps},
     server_config,
 };
@@ -256,7 +256,8 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
     )?;
     let mut executors = parts.resolved.executors.clone();
     executors.extend(goals.executors);
-    executors.extend(crate::resolve::clis::start(&parts, listener.is_some() && auth.is_open()));
+    let anyone_calls = listener.is_some() && auth.is_open();
+    executors.insert(drawloom_clis::EXECUTOR.into(), clis::start(&parts.resolved.clis, &parts.access, anyone_calls));
     let store_tools = STORE_TOOLS.iter().map(|tool| (tool.make)(&store_parts));
     let engine = Engine::new(drawloom_engine::Parts {
         config,
@@ -302,7 +303,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
         repositories: goals.repositories.clone(),
         clis: parts.resolved.clis.clone(),
         folders: folders.clone(),
-        is_open: listener.is_some() && auth.is_open(),
+        is_open: anyone_calls,
     };
     let app = App::new(drawloom_server::Parts {
         goals: Goals { host: Arc::new(host), questions: goals.questions },

@@ -58,14 +58,13 @@ pub(super) fn backends(executor: &CliExecutor) -> BTreeMap<String, Vec<String>> 
 
 /// The executor of an instance. Where anyone can call, its runs are refused; an owner of the data directory brings back what a killed
 /// server left, and runs that continue there wait for that.
-pub(crate) fn start(parts: &crate::parts::Parts, anyone_calls: bool) -> [(String, Arc<dyn Executor>); 1] {
-    let clis = parts.resolved.clis.clone();
-    let callers = if anyone_calls { Callers::Anyone } else { Callers::Known };
-    let executor = Arc::new(clis.for_callers(callers));
-    if matches!(parts.access, Access::Owner(_)) {
+pub(crate) fn start(clis: &Arc<CliExecutor>, access: &Access, anyone_calls: bool) -> Arc<dyn Executor> {
+    if matches!(access, Access::Owner(_)) {
+        let clis = clis.clone();
         tokio::spawn(async move { clis.recover().await });
     }
-    [(EXECUTOR.to_owned(), executor)]
+    let callers = if anyone_calls { Callers::Anyone } else { Callers::Known };
+    Arc::new(clis.for_callers(callers))
 }
 
 /// The names of the config's agents that run on coding CLIs.
