@@ -254,10 +254,8 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
             checkouts: environment::checkouts(parts.access.directory().path()),
         },
     )?;
-    let mut executors = parts.resolved.executors.clone();
-    executors.extend(goals.executors);
     let anyone_calls = listener.is_some() && auth.is_open();
-    executors.insert(drawloom_clis::EXECUTOR.into(), clis::start(&parts.resolved.clis, &parts.access, anyone_calls));
+    let executors = clis::start(&parts.resolved, &parts.access, anyone_calls, goals.executors);
     let store_tools = STORE_TOOLS.iter().map(|tool| (tool.make)(&store_parts));
     let engine = Engine::new(drawloom_engine::Parts {
         config,

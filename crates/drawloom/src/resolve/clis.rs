@@ -11,7 +11,7 @@ use drawloom_contract::{
 use drawloom_process::Launcher;
 use drawloom_substrate::{Catalog, Problem};
 
-use super::{Directories, LAUNCHER};
+use super::{Directories, LAUNCHER, Resolved};
 use crate::{
     clock::SystemClock,
     config::{Config, Loaded},
@@ -56,15 +56,23 @@ pub(super) fn backends(executor: &CliExecutor) -> BTreeMap<String, Vec<String>> 
     BTreeMap::from([(EXECUTOR.to_owned(), executor.clis().names())])
 }
 
-/// The executor of an instance. Where anyone can call, its runs are refused; an owner of the data directory brings back what a killed
-/// server left, and runs that continue there wait for that.
-pub(crate) fn start(clis: &Arc<CliExecutor>, access: &Access, anyone_calls: bool) -> Arc<dyn Executor> {
+/// The executors of an instance: those of the config, and `more`. Where anyone can call, runs on coding CLIs are refused. An owner of the
+/// data directory brings back what a killed server left of their state; runs that continue there wait for that.
+pub(crate) fn start(
+    resolved: &Resolved,
+    access: &Access,
+    anyone_calls: bool,
+    more: BTreeMap<String, Arc<dyn Executor>>,
+) -> BTreeMap<String, Arc<dyn Executor>> {
     if matches!(access, Access::Owner(_)) {
-        let clis = clis.clone();
+        let clis = resolved.clis.clone();
         tokio::spawn(async move { clis.recover().await });
     }
+    let mut executors = resolved.executors.clone();
+    executors.extend(more);
     let callers = if anyone_calls { Callers::Anyone } else { Callers::Known };
-    Arc::new(clis.for_callers(callers))
+    executors.insert(EXECUTOR.to_owned(), Arc::new(resolved.clis.for_callers(callers)));
+    executors
 }
 
 /// The names of the config's agents that run on coding CLIs.
