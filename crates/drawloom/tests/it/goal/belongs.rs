@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use serde_json::{Value, json};
 
 use super::{Project, TWO};
-use crate::{support::Ran, terminal::Terminal};
+use crate::{mcp_proxy::Host, support::Ran, terminal::Terminal};
 
 /// A goal whose work has two files that make tools run something.
 const TOOLS: &str = "\
@@ -148,6 +148,16 @@ fn files_that_make_tools_run_something_land_only_when_each_is_accepted() {
         refused.code != 0 && format!("{}{}", refused.stdout, refused.stderr).contains("needs_acceptance"),
         "{refused:#?}"
     );
+    // And over MCP, in the answer to a host.
+    let mut host = Host::start(project.command(&["mcp", "--toolsets", "goal"]));
+    host.call(1, "orchestrate_land", json!({ "run_id": id(&result), "into": "other" }));
+    let answer = host.next();
+    let told = answer["result"].to_string();
+    assert!(
+        answer["result"]["isError"] == true && told.contains("needs_acceptance") && told.contains("mise.toml"),
+        "{answer}"
+    );
+    drop(host);
     // One of them is not enough, and a branch that is checked out gets no command before.
     let refused = project.run(&[&land[..], &["--accept", ".vscode/"]].concat()).exits(3).json();
     let message = refused["error"]["message"].as_str().expect("a message");
