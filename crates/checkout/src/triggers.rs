@@ -31,6 +31,9 @@ pub struct Trigger {
 /// Maximum number of links that are followed one after another.
 const MAX_LINKS: usize = 8;
 
+/// Maximum number of paths that links lead to one file by. Links to the folder that they are in would make them countless.
+const MAX_ALIASES: usize = 1_000;
+
 /// Fields of `package.json` that make a package manager or a hook run something, or another program take its place.
 const PACKAGE_FIELDS: &[&str] = &[
     "scripts",
@@ -75,7 +78,10 @@ impl Checkouts {
         if [&change.old, &change.new].into_iter().flatten().any(|entry| entry.mode == SUBMODULE) {
             return Ok(Some("git fetches the submodule".into()));
         }
-        for path in aliases(&change.path, links) {
+        let Some(paths) = aliases(&change.path, links) else {
+            return Ok(Some("links lead to it in too many ways to say what runs it".into()));
+        };
+        for path in paths {
             match names::why(&path) {
                 Some(names::Rule::Always(why)) => return Ok(Some(why.to_owned())),
                 Some(names::Rule::PackageScripts) => return self.package_scripts(goal, change).await,
@@ -158,8 +164,8 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
     directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-/// All paths that a file is found at: its own, and those over links of the tree.
-fn aliases(path: &[u8], links: &BTreeMap<Vec<u8>, Vec<u8>>) -> BTreeSet<Vec<u8>> {
+/// All paths that a file is found at: its own, and those over links of the tree. Nothing when there are too many.
+fn aliases(path: &[u8], links: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<BTreeSet<Vec<u8>>> {
     let mut all = BTreeSet::from([path.to_vec()]);
     for _ in 0..MAX_LINKS {
         let more = all.iter().flat_map(|path| {
@@ -169,14 +175,17 @@ fn aliases(path: &[u8], links: &BTreeMap<Vec<u8>, Vec<u8>>) -> BTreeSet<Vec<u8>>
                 Some([link, slash, rest].concat())
             })
         });
-        let more: Vec<Vec<u8>> = more.filter(|path| path.len() < 4096).collect();
-        let before = all.len();
-        all.extend(more);
-        if all.len() == before {
+        let more: BTreeSet<Vec<u8>> =
+            more.filter(|path| path.len() < 4096 && !all.contains(path)).take(MAX_ALIASES).collect();
+        if more.is_empty() {
             break;
         }
+        all.extend(more);
+        if all.len() > MAX_ALIASES {
+            return None;
+        }
     }
-    all
+    Some(all)
 }
 
 /// The directories that git takes for repositories and that the changes have a part in.
@@ -213,9 +222,11 @@ mod tests {
             (b"a".to_vec(), b".claude".to_vec()),
             (b"loop/x".to_vec(), b"loop".to_vec()),
         ]);
-        let found = aliases(b"agents/settings.json", &links);
+        let found = aliases(b"agents/settings.json", &links).expect("few");
         assert!(found.contains(&b".claude/settings.json"[..]) && found.contains(&b"a/settings.json"[..]));
-        assert!(aliases(b"loop/y", &links).len() > 1);
+        assert!(aliases(b"loop/y", &links).is_some_and(|found| found.len() > 1));
+        let countless = (0..2_000).map(|number| (format!("{number}").into_bytes(), Vec::new())).collect();
+        assert_eq!(aliases(b"README.md", &countless), None);
         assert_eq!(inside(b"a/b", b"../c/./d"), Some(b"c/d".to_vec()));
         assert_eq!((inside(b"a", b"../c"), inside(b"a", b"/etc")), (None, None));
     }
