@@ -141,11 +141,13 @@ struct Report {
 const MOCK_BACKEND: &str = "mock";
 
 /// Ends that a further try cannot change.
-const FINAL: [&str; 11] = [
+const FINAL: [&str; 13] = [
     "not_installed",
     "not_logged_in",
     "no_such_mode",
     "not_isolated",
+    "not_private",
+    "cli_without_token",
     "foreign_directory",
     "too_deep",
     "unknown_cli",
