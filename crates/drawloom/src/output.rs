@@ -33,7 +33,7 @@ pub(crate) use sink::{stderr, stdout};
 
 pub use drawloom_wire::words::{ASSUMED, assumed_money, bytes, count, duration, money};
 pub use progress::{Bar, Bars};
-pub(crate) use safe::{is_unsafe, mark, printed, safe_json};
+pub(crate) use safe::{columns, is_unsafe, mark, printed, safe_json};
 pub use table::{Column, INTERRUPTED, Text};
 pub use text::{first_line, fit, fit_end, shown, wrap};
 pub use times::LocalTime;

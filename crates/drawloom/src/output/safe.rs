@@ -11,6 +11,8 @@ use std::{
     sync::LazyLock,
 };
 
+use unicode_width::UnicodeWidthChar as _;
+
 use super::Style;
 
 /// Stands for a character that has no picture of its own.
@@ -110,6 +112,11 @@ pub(crate) fn printed(text: &str) -> Cow<'_, str> {
     Cow::Owned(printed)
 }
 
+/// How many columns a text with marks takes.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().filter(|character| !is_mark(*character)).map(|character| character.width().unwrap_or(0)).sum()
+}
+
 fn mark_of(place: u32) -> char {
     char::from_u32(*FIRST_MARK + place).unwrap_or(REPLACEMENT)
 }
@@ -156,6 +163,7 @@ mod tests {
         let marked = format!("{} {}", mark(Style::Bad, "error:"), "\x1b[32mfine\x1b[0m");
         assert!(!mark(Style::Bad, "x").contains('\x1b'));
         assert_eq!(printed(&marked), "\x1b[31merror:\x1b[0m ␛[32mfine␛[0m");
+        assert_eq!([columns(&mark(Style::Bad, "error:")), columns("織機")], [6, 4]);
     }
 
     proptest! {

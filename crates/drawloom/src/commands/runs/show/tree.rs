@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use drawloom_contract::ids::RunId;
 use drawloom_wire::runs::{Amount, Include, ListRuns, RunResult};
@@ -11,7 +11,7 @@ use super::{CANCELLED, Shown, USUAL_WIDTH};
 use crate::{
     connect::Connection,
     exit::CommandError,
-    output::{Output, Style, assumed_money, count, duration, first_line},
+    output::{Output, Style, assumed_money, columns, count, duration, first_line},
 };
 
 /// Runs of a tree that are shown at most.
@@ -90,21 +90,6 @@ fn quoted(run: &RunResult, room: usize) -> String {
     }
 }
 
-/// How wide figures are, joined and without colours.
-fn plain_width(figures: &[String]) -> usize {
-    let joined = figures.join(", ");
-    let mut width = 0;
-    let mut in_code = false;
-    for character in joined.chars() {
-        match (in_code, character) {
-            (false, '\u{1b}') => in_code = true,
-            (false, character) => width += character.width().unwrap_or(0),
-            (true, character) => in_code = character != 'm',
-        }
-    }
-    width
-}
-
 impl Shown {
     pub(super) fn show_branch(&self, output: &Output, run: &RunResult, before: &str, below: &str) {
         let (tokens, cost, assumed) = self.tree.sums(run);
@@ -120,7 +105,7 @@ impl Shown {
         let name = output.styled(Style::Bold, run.agent.as_str());
         let line = format!("{}{name}  {}", output.styled(Style::Dim, before), figures.join(", "));
         let id = run.short_id.clone().unwrap_or_else(|| run.run_id.to_string());
-        let plain = before.width() + run.agent.as_str().width() + 2 + plain_width(&figures) + 2 + id.width();
+        let plain = before.width() + run.agent.as_str().width() + 2 + columns(&figures.join(", ")) + 2 + id.width();
         let width = output.width().unwrap_or(USUAL_WIDTH);
         match (is_top, plain <= width) {
             (true, _) => output.line(line),
