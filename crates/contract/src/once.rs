@@ -9,7 +9,11 @@ use crate::{
     record::Seq,
     redact::Redacted,
     time::Timestamp,
+    values::ChangeError,
 };
+
+/// Maximum bytes of an answer that is stored for repeats of its request.
+pub const MAX_STORED_ANSWER: usize = 64 * 1024;
 
 /// The key of a change, and what to answer when it is repeated.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +72,32 @@ pub struct Effected {
     pub revisions: Vec<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<LogChanged>,
+    /// Bytes of an answer that was too large to be stored. The change was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<usize>,
+}
+
+impl Effected {
+    /// What is stored under the key of a request, as JSON: a large answer is left out.
+    pub fn of_request(&self) -> String {
+        let json = |effected: &Self| serde_json::to_string(effected).expect("answers have only text keys");
+        let whole = json(self);
+        if whole.len() <= MAX_STORED_ANSWER {
+            return whole;
+        }
+        match self.answer.to_string().len() {
+            bytes if bytes > MAX_STORED_ANSWER => json(&Self { left_out: Some(bytes), ..Self::default() }),
+            _ => whole,
+        }
+    }
+
+    /// What a repeat is answered: the answer of the first request, or that it cannot be had again.
+    pub fn again(self) -> Result<Self, ChangeError> {
+        match self.left_out {
+            Some(bytes) => Err(ChangeError::AnswerLeftOut { bytes }),
+            None => Ok(self),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

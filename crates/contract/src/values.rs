@@ -174,6 +174,8 @@ pub enum ChangeError {
     RunEnded(RunId),
     #[error("the idempotency key was already used for a different request")]
     KeyReused,
+    #[error("this request was carried out before and changed nothing now; its answer of {bytes} bytes was too large to be stored")]
+    AnswerLeftOut { bytes: usize },
     #[error("{0}")]
     Store(StoreError),
 }
@@ -185,7 +187,9 @@ fn found_revision(found: Option<u64>) -> String {
 impl Explain for ChangeError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Stale { .. } | Self::RunEnded(_) | Self::KeyReused => FailureKind::Conflict,
+            Self::Stale { .. } | Self::RunEnded(_) | Self::KeyReused | Self::AnswerLeftOut { .. } => {
+                FailureKind::Conflict
+            }
             Self::OverQuota { .. } | Self::TooLarge { .. } => FailureKind::TooLarge,
             Self::Store(error) => error.kind(),
         }
@@ -198,6 +202,7 @@ impl Explain for ChangeError {
             Self::TooLarge { .. } => "value_too_large",
             Self::RunEnded(_) => "run_ended",
             Self::KeyReused => "idempotency_key_reused",
+            Self::AnswerLeftOut { .. } => "answer_not_stored",
             Self::Store(error) => error.code(),
         }
     }
@@ -208,6 +213,9 @@ impl Explain for ChangeError {
             Self::OverQuota { .. } => Some("delete some keys, or store less".into()),
             Self::TooLarge { .. } => Some("split it, or store a reference to it".into()),
             Self::KeyReused => Some("use a new idempotency_key for a new request".into()),
+            Self::AnswerLeftOut { .. } => {
+                Some("do not send it with another key; read what it made with the operation that gets or lists it".into())
+            }
             Self::Store(error) => error.hint(),
             Self::RunEnded(_) => None,
         }

@@ -24,7 +24,7 @@ impl Answers for Store {
         let once = Some(Once::Request { key, made: Made::Answer { answer, at } });
         match self.commit(Entry { once, ..Entry::empty(self.epoch()) }).await {
             Ok(_) => Ok(first),
-            Err(CommitError::Repeated(Answered::Effect(effected))) => Ok(effected.answer),
+            Err(CommitError::Repeated(Answered::Effect(effected))) => Ok(effected.again()?.answer),
             Err(CommitError::Repeated(Answered::Handle(_))) => Err(ChangeError::KeyReused),
             Err(error) => Err(refusal(error)),
         }
@@ -35,7 +35,7 @@ impl Answers for Store {
         let found = self.readers.read(move |connection| keys::find(connection, &name)).await;
         match found.map_err(ChangeError::Store)? {
             None => Ok(None),
-            Some((first, Answered::Effect(effected))) if first == body => Ok(Some(effected.answer)),
+            Some((first, Answered::Effect(effected))) if first == body => Ok(Some(effected.again()?.answer)),
             Some(_) => Err(ChangeError::KeyReused),
         }
     }

@@ -144,7 +144,7 @@ fn refuse_repeat(writes: &mut Writes<'_>, once: &Once) -> Result<()> {
 /// Stores what a repeat is answered, in the transaction of the change itself.
 fn keep_answer(writes: &mut Writes<'_>, once: &Once, revisions: &[u64], logs: &[LogChanged]) -> Result<()> {
     let effected =
-        |answer: &Value| Effected { answer: answer.clone(), revisions: revisions.to_vec(), logs: logs.to_vec() };
+        |answer: &Value| Effected { answer: answer.clone(), revisions: revisions.to_vec(), logs: logs.to_vec(), left_out: None };
     match once {
         Once::Request { key, made: Made::Handle(handle) } => writes.keys.insert_handle(key, handle)?,
         Once::Request { key, made: Made::Answer { answer, at } } => {

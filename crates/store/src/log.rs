@@ -80,12 +80,13 @@ impl Store {
         let answer = entry.once.as_ref().map_or(Value::Null, given);
         match self.commit(entry).await {
             Ok(committed) => {
-                let result = Effected { answer: Value::Null, revisions: committed.revisions, logs: committed.logs };
+                let result = Effected { answer: Value::Null, revisions: committed.revisions, logs: committed.logs, left_out: None };
                 Ok(Applied { result, answer, repeated: false })
             }
-            Err(CommitError::Repeated(Answered::Effect(mut first))) => {
+            Err(CommitError::Repeated(Answered::Effect(first))) => {
+                let mut first = first.again()?;
                 let answer = std::mem::take(&mut first.answer);
-                Ok(Applied { result: *first, answer, repeated: true })
+                Ok(Applied { result: first, answer, repeated: true })
             }
             Err(error) => Err(refusal(error)),
         }

@@ -80,6 +80,9 @@ pub const MOST_PAGE: u32 = 100;
 /// Maximum messages of one channel and owner that wait for their time.
 pub const MOST_DEFERRED: u64 = 10_000;
 
+/// Maximum bytes of the messages of one channel and owner that wait for their time.
+pub const MAX_DEFERRED_BYTES: u64 = 32 * 1024 * 1024;
+
 /// Maximum channels of a tenant that are made at runtime.
 pub const MOST_DEFINED: u64 = 1_000;
 

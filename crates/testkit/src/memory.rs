@@ -69,7 +69,8 @@ impl Memory {
         once: Option<&Once>,
     ) -> Result<Applied<Effected>, ChangeError> {
         let mut state = self.lock();
-        if let Some(mut first) = once.map_or(Ok(None), |once| state.find(once))? {
+        if let Some(first) = once.map_or(Ok(None), |once| state.find(once))? {
+            let mut first = first.again()?;
             let answer = std::mem::take(&mut first.answer);
             return Ok(Applied { result: first, answer, repeated: true });
         }
@@ -118,7 +119,10 @@ impl State {
     fn keep(&mut self, once: &Once, effected: Effected) {
         match once {
             Once::Call(effect) => _ = self.effects.insert((effect.run.clone(), effect.call, effect.part), effected),
-            Once::Request { key, .. } => _ = self.requests.insert(name(key), (key.body, effected)),
+            Once::Request { key, .. } => {
+                let stored = serde_json::from_str(&effected.of_request()).expect("it was written so");
+                self.requests.insert(name(key), (key.body, stored));
+            }
         }
     }
 
@@ -312,7 +316,7 @@ impl Answers for Memory {
 
     async fn find_answer(&self, key: &RequestKey) -> Result<Option<Value>, ChangeError> {
         match self.lock().requests.get(&name(key)) {
-            Some((body, effected)) if *body == key.body => Ok(Some(effected.answer.clone())),
+            Some((body, effected)) if *body == key.body => Ok(Some(effected.clone().again()?.answer)),
             Some(_) => Err(ChangeError::KeyReused),
             None => Ok(None),
         }

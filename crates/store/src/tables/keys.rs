@@ -58,7 +58,7 @@ impl Writes<'_> {
     }
 
     pub(crate) fn insert_answer(&mut self, key: &RequestKey, effected: &Effected, at: Timestamp) -> Result<()> {
-        self.insert(key, ANSWER, Value::Blob(&[]), Json(effected).into(), at.into())
+        self.insert(key, ANSWER, Value::Blob(&[]), effected.of_request().as_str().into(), at.into())
     }
 
     fn insert(&mut self, key: &RequestKey, kind: &str, id: Value<'_>, answer: Value<'_>, at: Value<'_>) -> Result<()> {

@@ -129,7 +129,7 @@ impl Explain for ChannelError {
             Self::Busy(_) => Some("try again".into()),
             Self::Entropy(error) => error.hint(),
             Self::Change(ChangeError::OverQuota { .. }) => Some(
-                "this channel has too many deferred messages, consumers or groups, or this tenant too many channels"
+                "this channel has too many deferred messages (or too many bytes of them), consumers or groups, or this tenant too many channels"
                     .into(),
             ),
             Self::Change(error) => error.hint(),

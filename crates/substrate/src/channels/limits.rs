@@ -6,7 +6,7 @@ use drawloom_contract::limits::{
 };
 
 use super::{
-    MOST_CHANNELS, MOST_CONSUMERS, MOST_DEFERRED, MOST_DEFINED, MOST_PAGE, MOST_VALUE_BYTES,
+    MAX_DEFERRED_BYTES, MOST_CHANNELS, MOST_CONSUMERS, MOST_DEFERRED, MOST_DEFINED, MOST_PAGE, MOST_VALUE_BYTES,
     config::{MOST_MESSAGES, USUAL_ATTEMPTS, USUAL_LEASE_MS, USUAL_MESSAGES},
     group::MOST_IN_FLIGHT,
     place::{MOST_CONSUMER, MOST_NAME},
@@ -61,6 +61,12 @@ pub const LIMITS: &[Limit] = &[
         Count(MOST_DEFERRED),
         "over_quota",
         "Messages of one channel and owner that wait for their time.",
+    ),
+    Limit::new(
+        "channel_deferred_bytes",
+        Bytes(MAX_DEFERRED_BYTES),
+        "over_quota",
+        "Total stored size of the messages of one channel and owner that wait for their time.",
     ),
     Limit::new("channel_deferral", Millis(MOST_DEFERRED_MS), "bad_time", "Longest time that a message is deferred."),
     Limit::new(

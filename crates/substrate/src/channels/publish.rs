@@ -16,7 +16,7 @@ use drawloom_contract::{
 use serde_json::{Value, json};
 
 use super::{
-    By, Channel, ChannelError, Channels, MOST_DEFERRED, MOST_VALUE_BYTES, Place,
+    By, Channel, ChannelError, Channels, MAX_DEFERRED_BYTES, MOST_DEFERRED, MOST_VALUE_BYTES, Place,
     config::MOST_TTL,
     rules::{self, Envelope, show_cursor},
 };
@@ -158,7 +158,7 @@ impl Channels {
             answer["warnings"] = json!([MASKED]);
         }
         let key = place.deferred(super::deferred::key_of(due, &id));
-        let quota = Some(Quota { keys: MOST_DEFERRED, bytes: u64::MAX >> 1 });
+        let quota = Some(Quota { keys: MOST_DEFERRED, bytes: MAX_DEFERRED_BYTES });
         let to = Some(NewValue { value, expires_at: None, quota, searched: None });
         let once = self.once(&answer, by, index, now);
         let change = ValueChange { key, expect: Expect::Absent, to, at: now };

@@ -3,7 +3,7 @@
 use drawloom_contract::{
     ids::{Digest, Tenant},
     journal::Answers,
-    once::RequestKey,
+    once::{MAX_STORED_ANSWER, RequestKey},
     values::ChangeError,
 };
 use serde_json::{Value, json};
@@ -24,6 +24,7 @@ macro_rules! answers_suite {
             another_body_under_the_same_key_is_refused
             an_answer_belongs_to_its_tenant_subject_operation_and_key
             of_many_answers_of_one_request_one_stays
+            a_large_answer_is_left_out_and_a_repeat_says_so
         }
     };
 }
@@ -77,4 +78,19 @@ pub async fn of_many_answers_of_one_request_one_stays(answers: &dyn Answers) {
     let answered = futures::future::join_all(answered).await;
     let first = answers.find_answer(&key("body")).await.expect("a readable store").expect("an answer");
     assert_eq!(answered, vec![Ok(first); 16]);
+}
+
+pub async fn a_large_answer_is_left_out_and_a_repeat_says_so(answers: &dyn Answers) {
+    // Two quotes are part of its JSON.
+    let most = json!("x".repeat(MAX_STORED_ANSWER - 2));
+    assert_eq!(store(answers, key("body"), most.clone()).await, Ok(most.clone()));
+    assert_eq!(answers.find_answer(&key("body")).await, Ok(Some(most)));
+    let larger = || RequestKey { key: Digest::of(b"larger"), ..key("body") };
+    let large = json!("x".repeat(MAX_STORED_ANSWER - 1));
+    assert_eq!(store(answers, larger(), large.clone()).await, Ok(large.clone()), "the first request gets it");
+    let left_out = ChangeError::AnswerLeftOut { bytes: MAX_STORED_ANSWER + 1 };
+    assert_eq!(store(answers, larger(), large).await, Err(left_out.clone()));
+    assert_eq!(answers.find_answer(&larger()).await, Err(left_out));
+    let other = RequestKey { body: Digest::of(b"other"), ..larger() };
+    assert_eq!(answers.find_answer(&other).await, Err(ChangeError::KeyReused));
 }

@@ -63,6 +63,23 @@ async fn cross(limit: &Limit) -> &'static str {
             put(&it, (0..most(limit)).map(|number| place.deferred(format!("{number:020}/m"))), json!({})).await;
             refused(&it, Publish { deliver_after_ms: Some(1_000_000), ..message(json!(1)) }).await
         }
+        "channel_deferred_bytes" => {
+            let large = || Publish { deliver_after_ms: Some(1_000_000), ..message(json!("x".repeat(60 * 1024))) };
+            let room = most(limit) / (60 * 1024) - 8;
+            put(&it, (0..room).map(|number| place.deferred(format!("{number:020}/m"))), large().value).await;
+            let mut waiting = 0;
+            let code = loop {
+                match it.channels.publish(&channel, &place, &large(), &by(&ann, None), 0).await {
+                    Ok(_) => waiting += 1,
+                    Err(error) => break error.code(),
+                }
+                assert!(waiting <= 8, "more bytes wait than the limit");
+            };
+            assert!(waiting > 0);
+            it.channels.purge(&channel, None, &by(&ann, None)).await.expect("purged");
+            it.channels.publish(&channel, &place, &large(), &by(&ann, None), 0).await.expect("there is room again");
+            code
+        }
         "channel_messages" => {
             append(&it, &place, most(limit)).await;
             let published = it.publish("jobs", json!(1)).await;
