@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Maximum bytes of an answer that is stored for repeats of its request.
-pub const MAX_STORED_ANSWER: usize = 64 * 1024;
+pub const MAX_STORED_ANSWER: usize = 256 * 1024;
 
 /// The key of a change, and what to answer when it is repeated.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +72,7 @@ pub struct Effected {
     pub revisions: Vec<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<LogChanged>,
-    /// Bytes of an answer that was too large to be stored. The change was made.
+    /// Bytes of an answer that is not stored, because it or all of its caller have too many. The change was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<usize>,
 }

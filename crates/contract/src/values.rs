@@ -174,7 +174,9 @@ pub enum ChangeError {
     RunEnded(RunId),
     #[error("the idempotency key was already used for a different request")]
     KeyReused,
-    #[error("this request was carried out before and changed nothing now; its answer of {bytes} bytes was too large to be stored")]
+    #[error(
+        "this request was carried out before, so nothing was changed now; its answer of {bytes} bytes is not stored"
+    )]
     AnswerLeftOut { bytes: usize },
     #[error("{0}")]
     Store(StoreError),
@@ -213,9 +215,9 @@ impl Explain for ChangeError {
             Self::OverQuota { .. } => Some("delete some keys, or store less".into()),
             Self::TooLarge { .. } => Some("split it, or store a reference to it".into()),
             Self::KeyReused => Some("use a new idempotency_key for a new request".into()),
-            Self::AnswerLeftOut { .. } => {
-                Some("do not send it with another key; read what it made with the operation that gets or lists it".into())
-            }
+            Self::AnswerLeftOut { .. } => Some(
+                "do not send it with another key; read what it made with the operation that gets or lists it".into(),
+            ),
             Self::Store(error) => error.hint(),
             Self::RunEnded(_) => None,
         }

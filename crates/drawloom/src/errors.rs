@@ -224,6 +224,7 @@ errors! {
         "empty_query": "The search has no words.", "Add a word with letters or digits.";
         "files_left_out": "A checkout has files that no commit takes, such as `.env`, and they would be lost.", "Copy them first, or pass `--discard`.";
         "host_denied": "The Host header is not an address of this server.", "Use the address that `drawloom status` shows.";
+        "answer_not_stored": "The request was carried out before, and its answer was too large to be stored for a repeat.", "Read what it made; do not send it with another key.";
         "idempotency_key_reused": "The key was used before with a different request.", "Use a new key for a new request.";
         "insufficient_scope": "The token lacks a scope.", "Add the scope to the principal, or use another token.";
         "invalid_definition": "The source of a definition has mistakes.", "Fix what the message lists; `verify_definition` lists all.";

@@ -109,7 +109,7 @@ fn write(connection: &Connection, writes: &mut Writes<'_>, tally: &mut Tally, wo
         logs.push(writes.logs.change(change, bodies, &mut tally.logs)?);
     }
     if let Some(once) = &work.once {
-        keep_answer(writes, once, &revisions, &logs)?;
+        keep_answer(writes, tally, once, &revisions, &logs)?;
     }
     let mut woken = Vec::new();
     for candidate in candidates {
@@ -142,13 +142,24 @@ fn refuse_repeat(writes: &mut Writes<'_>, once: &Once) -> Result<()> {
 }
 
 /// Stores what a repeat is answered, in the transaction of the change itself.
-fn keep_answer(writes: &mut Writes<'_>, once: &Once, revisions: &[u64], logs: &[LogChanged]) -> Result<()> {
-    let effected =
-        |answer: &Value| Effected { answer: answer.clone(), revisions: revisions.to_vec(), logs: logs.to_vec(), left_out: None };
+fn keep_answer(
+    writes: &mut Writes<'_>,
+    tally: &mut Tally,
+    once: &Once,
+    revisions: &[u64],
+    logs: &[LogChanged],
+) -> Result<()> {
+    let effected = |answer: &Value| Effected {
+        answer: answer.clone(),
+        revisions: revisions.to_vec(),
+        logs: logs.to_vec(),
+        left_out: None,
+    };
     match once {
         Once::Request { key, made: Made::Handle(handle) } => writes.keys.insert_handle(key, handle)?,
         Once::Request { key, made: Made::Answer { answer, at } } => {
-            writes.keys.insert_answer(key, &effected(answer), *at)?;
+            let Writes { keys, values, .. } = writes;
+            keys.insert_answer(key, &effected(answer), *at, values, tally)?;
         }
         Once::Call(effect) => writes.effects.insert(effect, &effected(&effect.answer))?,
     }

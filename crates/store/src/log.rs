@@ -80,7 +80,12 @@ impl Store {
         let answer = entry.once.as_ref().map_or(Value::Null, given);
         match self.commit(entry).await {
             Ok(committed) => {
-                let result = Effected { answer: Value::Null, revisions: committed.revisions, logs: committed.logs, left_out: None };
+                let result = Effected {
+                    answer: Value::Null,
+                    revisions: committed.revisions,
+                    logs: committed.logs,
+                    left_out: None,
+                };
                 Ok(Applied { result, answer, repeated: false })
             }
             Err(CommitError::Repeated(Answered::Effect(first))) => {

@@ -197,6 +197,22 @@ async fn a_repeat_with_the_same_key_changes_nothing_more() {
 }
 
 #[tokio::test]
+async fn a_repeat_whose_answer_was_too_large_to_store_changes_nothing_and_says_so() {
+    let server = server().await;
+    let append = |value: &str, key: Option<&str>| {
+        let body = json!({ "value": value, "idempotency_key": key });
+        send(&server, Method::Patch, "/v1/values/x", Some(body))
+    };
+    let large = "x".repeat(300 * 1024);
+    assert_eq!(append(&large, Some("k")).await.1["value"], large.as_str());
+    for _ in 0..2 {
+        let (status, again) = append(&large, Some("k")).await;
+        assert_eq!((status, again["error"]["code"].as_str()), (409, Some("answer_not_stored")));
+    }
+    assert_eq!(append("", None).await.1["value"], large.as_str(), "it was not appended again");
+}
+
+#[tokio::test]
 async fn openapi_says_where_it_came_from_and_lists_them() {
     let server = server().await;
     let document = server.get("/v1/openapi.json").await.body;

@@ -4,9 +4,13 @@ use drawloom_contract::{
     ids::{Digest, Tenant},
     once::{Answered, Effected, HandleId, RequestKey},
     time::Timestamp,
+    values::{Space, ValueKey},
 };
 
-use super::Step;
+use super::{
+    Step,
+    values::{self, Tally},
+};
 use crate::{
     convert::Json,
     sqlite::{Connection, Result, Row, Value, values},
@@ -44,6 +48,23 @@ statements! {
     insert: "INSERT INTO keys (tenant, subject, operation, key, body, handle_kind, handle, answer, at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     find: FIND;
+    large: "SELECT at, octet_length(answer) FROM keys \
+        WHERE tenant = $1 AND subject = $2 AND at IS NOT NULL AND octet_length(answer) > $3";
+    // As `Effected` is written.
+    leave_out: "UPDATE keys SET answer = '{\"answer\":null,\"left_out\":' || octet_length(answer) || '}' \
+        WHERE tenant = $1 AND subject = $2 AND at <= $3 AND octet_length(answer) > $4";
+}
+
+/// Answers up to this size are not counted, and stay until they are pruned.
+const SMALL_ANSWER: usize = 1024;
+
+/// Maximum bytes of the larger answers that are stored of one caller.
+const MAX_OF_CALLER: u64 = 16 * 1024 * 1024;
+
+/// Where the bytes of larger answers are counted, beside those of values.
+fn tally_of(key: &RequestKey) -> ValueKey {
+    let (tenant, owner) = (key.tenant.clone(), key.subject.to_string());
+    ValueKey { tenant, space: Space::of("answers"), owner, key: String::new() }
 }
 
 impl Writes<'_> {
@@ -57,8 +78,43 @@ impl Writes<'_> {
         self.insert(key, kind, id, Value::Null, Value::Null)
     }
 
-    pub(crate) fn insert_answer(&mut self, key: &RequestKey, effected: &Effected, at: Timestamp) -> Result<()> {
-        self.insert(key, ANSWER, Value::Blob(&[]), effected.of_request().as_str().into(), at.into())
+    /// Stores an answer. When its caller has too many bytes of them, the older half is left out; the keys stay, so that a repeat is
+    /// still known.
+    pub(crate) fn insert_answer(
+        &mut self,
+        key: &RequestKey,
+        effected: &Effected,
+        at: Timestamp,
+        counts: &mut values::Writes<'_>,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let answer = effected.of_request();
+        if answer.len() > SMALL_ANSWER {
+            let (owner, bytes) = (tally_of(key), answer.len() as u64);
+            let stored = counts.amounts(tally, &owner)?.1;
+            if stored + bytes > MAX_OF_CALLER {
+                let left = self.leave_out_older(key)?;
+                counts.count(tally, &owner, 0, left as i64 - stored as i64)?;
+            }
+            counts.count(tally, &owner, 1, bytes as i64)?;
+        }
+        self.insert(key, ANSWER, Value::Blob(&[]), answer.as_str().into(), at.into())
+    }
+
+    /// Leaves out the older ones of a caller's larger answers, so that at most half of the limit stays; says how many bytes stay. It
+    /// reads the rows, so that what was pruned meanwhile counts no more.
+    fn leave_out_older(&mut self, key: &RequestKey) -> Result<u64> {
+        let caller = values![&key.tenant, &key.subject, SMALL_ANSWER];
+        let mut large: Vec<(Timestamp, u64)> = self.large.all(caller, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        large.sort_unstable_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let mut bytes = 0;
+        let first = large.iter().find(|(_, length)| {
+            bytes += length;
+            bytes > MAX_OF_CALLER / 2
+        });
+        let Some((until, _)) = first else { return Ok(bytes) };
+        self.leave_out.execute(values![&key.tenant, &key.subject, *until, SMALL_ANSWER])?;
+        Ok(large.iter().filter(|(at, _)| at > until).map(|(_, length)| length).sum())
     }
 
     fn insert(&mut self, key: &RequestKey, kind: &str, id: Value<'_>, answer: Value<'_>, at: Value<'_>) -> Result<()> {

@@ -16,6 +16,7 @@ mod log;
 mod lost;
 mod ownership;
 mod prune;
+mod stored_answers;
 mod upgrade;
 mod values;
 mod words;

@@ -59,7 +59,12 @@ impl TestStore {
 
 /// What a repeat of this effect is told.
 fn repeated(answer: &str, first: &Committed) -> CommitError {
-    let effected = Effected { answer: json!(answer), revisions: first.revisions.clone(), logs: first.logs.clone(), left_out: None };
+    let effected = Effected {
+        answer: json!(answer),
+        revisions: first.revisions.clone(),
+        logs: first.logs.clone(),
+        left_out: None,
+    };
     CommitError::Repeated(Answered::Effect(Box::new(effected)))
 }
 

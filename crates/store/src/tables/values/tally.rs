@@ -95,8 +95,13 @@ impl Writes<'_> {
         Ok(tally.owners.get_mut(&name).expect("it was read above"))
     }
 
+    /// The keys and bytes that the key's owner has.
+    pub(crate) fn amounts(&mut self, tally: &mut Tally, key: &ValueKey) -> Result<(u64, u64)> {
+        Ok(self.owned(tally, key)?.amounts())
+    }
+
     /// Counts what an owner has. What has no owner has no quota.
-    pub(super) fn count(&mut self, tally: &mut Tally, key: &ValueKey, keys: i64, bytes: i64) -> Result<()> {
+    pub(crate) fn count(&mut self, tally: &mut Tally, key: &ValueKey, keys: i64, bytes: i64) -> Result<()> {
         if key.owner.is_empty() || (keys == 0 && bytes == 0) {
             return Ok(());
         }
