@@ -19,6 +19,7 @@ mod doctor;
 mod dotenv;
 mod evaluations;
 mod extra;
+mod flood;
 mod followers;
 mod formats;
 mod gates;

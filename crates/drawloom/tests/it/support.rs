@@ -244,8 +244,17 @@ impl Server {
 
     /// The most memory that it ever had, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
+        self.memory_of("VmHWM:")
+    }
+
+    /// The memory that it has now beside files, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory_of("RssAnon:")
+    }
+
+    fn memory_of(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a number of bytes");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
