@@ -10,12 +10,12 @@ use serde_json::json;
 
 use crate::support::{Home, Server};
 
-/// Connections that ask for a large answer, or send a large body, at the same time.
+/// Connections that ask for a large answer at the same time.
 const CONNECTIONS: usize = 64;
 const ANSWER: usize = 4 * 1024 * 1024;
 /// Far below what the flood takes.
 const MOST_LEFT: u64 = 48 * 1024 * 1024;
-/// For a machine that is busy; it takes less than a second.
+/// For a machine that is busy; ten seconds are usual.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn open(server: &Server, request: &str, body: &str) -> BufReader<TcpStream> {
@@ -61,9 +61,10 @@ fn memory_goes_back_after_a_flood() {
     // What one large answer costs is not counted.
     assert!(read(open(&server, &request, "")).len() > ANSWER);
     let before = server.memory();
-    for round in 0..3 {
+    for round in 0..2 {
         let held = flood(&server, &request);
         assert!(held > before + 2 * MOST_LEFT, "round {round}: the flood took {} MiB", (held - before) >> 20);
+        // Without another request.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = server.memory().saturating_sub(before);
@@ -71,7 +72,7 @@ fn memory_goes_back_after_a_flood() {
                 break;
             }
             assert!(Instant::now() < deadline, "{} MiB of {} are still taken", left >> 20, (held - before) >> 20);
-            read(open(&server, "GET /healthz", ""));
+            std::thread::park_timeout(Duration::from_millis(20));
         }
     }
 }
