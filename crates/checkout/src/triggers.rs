@@ -47,6 +47,9 @@ const PACKAGE_FIELDS: &[&str] = &[
     "trustedDependencies",
 ];
 
+/// The links of a tree, by the path in it that they lead to.
+type Links = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
+
 impl Checkouts {
     /// The files that differ between two commits and make a tool of the user run something.
     pub async fn triggers(&self, goal: &str, from: &Oid, to: &Oid) -> Result<Vec<Trigger>, Error> {
@@ -69,7 +72,7 @@ impl Checkouts {
         &self,
         goal: &Goal,
         change: &RawChange,
-        links: &BTreeMap<Vec<u8>, Vec<u8>>,
+        links: &Links,
         repositories: &BTreeSet<Vec<u8>>,
     ) -> Result<Option<String>, Error> {
         if repositories.iter().any(|directory| is_below(&change.path, directory)) {
@@ -115,18 +118,22 @@ impl Checkouts {
         Ok(serde_json::from_slice(&blob).ok().filter(Value::is_object))
     }
 
-    /// The links of a tree, each with the path in the tree that it leads to.
-    async fn links(&self, goal: &Goal, entries: &[(Vec<u8>, Entry)]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+    /// The links of a tree.
+    async fn links(&self, goal: &Goal, entries: &[(Vec<u8>, Entry)]) -> Result<Links, Error> {
         let links: Vec<&(Vec<u8>, Entry)> = entries.iter().filter(|(_, entry)| entry.mode == LINK).collect();
         if links.is_empty() {
-            return Ok(BTreeMap::new());
+            return Ok(Links::new());
         }
         let input: String = links.iter().map(|(_, entry)| format!("{}\n", entry.id)).collect();
         let git = self.git(goal, Repository::Ours).args(["cat-file", "--batch"]);
         let answer = git.input(input.into_bytes()).ok().await?.bytes()?;
-        let leads =
-            links.iter().zip(blobs(&answer)).filter_map(|((path, _), to)| Some((path.clone(), inside(path, to)?)));
-        Ok(leads.collect())
+        let mut leads = Links::new();
+        for ((path, _), to) in links.iter().zip(blobs(&answer)) {
+            if let Some(to) = inside(path, to) {
+                leads.entry(to).or_default().push(path.clone());
+            }
+        }
+        Ok(leads)
     }
 }
 
@@ -165,22 +172,33 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
 }
 
 /// All paths that a file is found at: its own, and those over links of the tree. Nothing when there are too many.
-fn aliases(path: &[u8], links: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<BTreeSet<Vec<u8>>> {
+fn aliases(path: &[u8], links: &Links) -> Option<BTreeSet<Vec<u8>>> {
     let mut all = BTreeSet::from([path.to_vec()]);
+    let mut new: Vec<Vec<u8>> = all.iter().cloned().collect();
     for _ in 0..MAX_LINKS {
-        let more = all.iter().flat_map(|path| {
-            links.iter().filter_map(move |(link, to)| {
-                let rest = if path == to { &[][..] } else { path.get(to.len()..).filter(|_| is_below(path, to))? };
+        let mut found = BTreeSet::new();
+        for path in &new {
+            // The path itself, the directories above it, and the top.
+            let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            for end in slashes.chain([path.len(), 0]) {
+                let (to, rest) = path.split_at(end);
                 let slash: &[u8] = if to.is_empty() && !rest.is_empty() { b"/" } else { b"" };
-                Some([link, slash, rest].concat())
-            })
-        });
-        let more: BTreeSet<Vec<u8>> =
-            more.filter(|path| path.len() < 4096 && !all.contains(path)).take(MAX_ALIASES).collect();
-        if more.is_empty() {
+                for link in links.get(to).into_iter().flatten() {
+                    let alias = [link, slash, rest].concat();
+                    if alias.len() < 4096 && !all.contains(&alias) {
+                        found.insert(alias);
+                    }
+                    if found.len() > MAX_ALIASES {
+                        return None;
+                    }
+                }
+            }
+        }
+        if found.is_empty() {
             break;
         }
-        all.extend(more);
+        new = found.iter().cloned().collect();
+        all.extend(found);
         if all.len() > MAX_ALIASES {
             return None;
         }
@@ -195,9 +213,11 @@ fn repositories(changes: &[RawChange], entries: &[(Vec<u8>, Entry)]) -> BTreeSet
         .filter(|change| change.new.is_some())
         .flat_map(|change| possible_git_directories(&change.path))
         .collect();
+    let sorted: BTreeSet<&[u8]> = entries.iter().map(|(path, _)| path.as_slice()).collect();
     let is_repository = |directory: &&[u8]| {
-        let below = entries.iter().filter(|(path, _)| is_below(path, directory));
-        is_git_directory(below.map(|(path, _)| {
+        let first = [directory, &b"/"[..]].concat();
+        let below = sorted.range(first.as_slice()..).take_while(|path| is_below(path, directory));
+        is_git_directory(below.map(|path| {
             let rest = &path[directory.len() + 1..];
             rest.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec()
         }))
@@ -217,16 +237,20 @@ mod tests {
 
     #[test]
     fn files_are_found_over_links_of_the_tree_too() {
-        let links = BTreeMap::from([
-            (b".claude".to_vec(), b"agents".to_vec()),
-            (b"a".to_vec(), b".claude".to_vec()),
-            (b"loop/x".to_vec(), b"loop".to_vec()),
+        let links = Links::from([
+            (b"agents".to_vec(), vec![b".claude".to_vec()]),
+            (b".claude".to_vec(), vec![b"a".to_vec()]),
+            (b"loop".to_vec(), vec![b"loop/x".to_vec()]),
         ]);
         let found = aliases(b"agents/settings.json", &links).expect("few");
         assert!(found.contains(&b".claude/settings.json"[..]) && found.contains(&b"a/settings.json"[..]));
         assert!(aliases(b"loop/y", &links).is_some_and(|found| found.len() > 1));
-        let countless = (0..2_000).map(|number| (format!("{number}").into_bytes(), Vec::new())).collect();
+        let countless =
+            Links::from([(Vec::new(), (0..2_000).map(|number| format!("{number}").into_bytes()).collect())]);
         assert_eq!(aliases(b"README.md", &countless), None);
+        let chain: Links =
+            (0..100_000).map(|at| (format!("l{at}").into_bytes(), vec![format!("l{}", at + 1).into_bytes()])).collect();
+        assert_eq!(aliases(b"l0", &chain).map(|found| found.len()), Some(MAX_LINKS + 1));
         assert_eq!(inside(b"a/b", b"../c/./d"), Some(b"c/d".to_vec()));
         assert_eq!((inside(b"a", b"../c"), inside(b"a", b"/etc")), (None, None));
     }

@@ -193,7 +193,7 @@ fn reasons(outcome: &Outcome, before: Option<&Outcome>, tampered: &[Tampered]) -
         ));
     }
     for path in &outcome.changed {
-        reasons.push(format!("the commands changed the tracked file {path}; the change is not part of the commit"));
+        reasons.push(format!("the commands changed the tracked file {path}; it was restored before the next command, and the change is not part of the commit"));
     }
     reasons
 }

@@ -90,7 +90,7 @@ impl Checkouts {
             program: Program::Shell(setup.clone()),
             timeout_seconds: Some(self.parts.config.setup_timeout_seconds),
         });
-        let mut results = Vec::new();
+        let (mut results, mut all_changed) = (Vec::new(), BTreeSet::new());
         for command in setup.iter().chain(&verify.commands) {
             let mut result = self.run_command(goal, &place, command, self.limit_of(command, until)).await?;
             let altered = held.altered().await;
@@ -101,6 +101,12 @@ impl Checkouts {
                 // What later commands say would be about other tests.
                 break;
             }
+            // And about another work, where one changed a file of it.
+            let changed = self.changed_files(goal, &place, (tree, &index), protected).await?;
+            if !changed.is_empty() {
+                self.restore(goal, &place, (tree, &index), &changed).await?;
+                all_changed.extend(changed);
+            }
             let (is_setup, ok) = (setup.as_ref() == Some(command), result.ok);
             // Setup is only told when it fails, and then the commands could not answer.
             if !(is_setup && ok) {
@@ -110,17 +116,40 @@ impl Checkouts {
                 break;
             }
         }
-        let repository = self.comparing(goal, tree).await?;
-        let git = self.git(goal, repository).work_tree(&work, &index);
-        let changed = git.args(["ls-files", "-z", "--modified", "--deleted"]).ok().await?.parts()?;
-        // Protected files were compared with the base, byte for byte.
-        let protected: BTreeSet<&Vec<u8>> = protected.iter().map(|file| &file.path).collect();
-        let mut changed: Vec<String> =
-            changed.iter().filter(|path| !protected.contains(path)).map(|path| shown(path)).collect();
-        changed.dedup();
+        let changed: Vec<String> = all_changed.iter().map(|path| shown(path)).collect();
         let (places, indexes) = (goal.places.clone(), goal.places.indexes(&name));
         blocking(move || [work, indexes, temporary].iter().try_for_each(|path| places.remove(path))).await?;
         Ok(Outcome { results, changed })
+    }
+
+    /// The tracked files that differ from the tree.
+    async fn changed_files(
+        &self,
+        goal: &Goal,
+        place: &Place<'_>,
+        (tree, index): (&Oid, &Path),
+        protected: &[ProtectedFile],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let repository = self.comparing(goal, tree).await?;
+        let git = self.git(goal, repository).work_tree(place.work, index);
+        let listed = git.args(["ls-files", "-z", "--modified", "--deleted"]).ok().await?.parts()?;
+        // Protected files were compared with the base, byte for byte.
+        let protected: BTreeSet<&[u8]> = protected.iter().map(|file| file.path.as_slice()).collect();
+        Ok(listed.iter().filter(|path| !protected.contains(&path[..])).map(|path| path.to_vec()).collect())
+    }
+
+    /// Writes tracked files as they are in the tree, whatever is in their places.
+    async fn restore(
+        &self,
+        goal: &Goal,
+        place: &Place<'_>,
+        (tree, index): (&Oid, &Path),
+        changed: &BTreeSet<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let repository = self.comparing(goal, tree).await?;
+        let input = changed.iter().flat_map(|path| path.iter().copied().chain([0])).collect();
+        let git = self.git(goal, repository).work_tree(place.work, index);
+        git.args(["checkout-index", "-f", "-u", "-z", "--stdin"]).input(input).ok().await.map(|_| ())
     }
 
     async fn run_command(

@@ -229,6 +229,34 @@ async fn a_setup_command_that_changes_a_protected_file_fails_the_verification() 
     assert!(verified.reasons[0].ends_with("it changed the protected file tests/check.sh"), "{:?}", verified.reasons);
 }
 
+/// What a command that runs code of a worker could do so that the next command judges another work.
+const DISGUISES: &[&str] = &[
+    "echo right > README.md",
+    "rm README.md",
+    "rm README.md && mkdir README.md && echo x > README.md/x",
+    "rm README.md && ln -s /etc/hostname README.md",
+    "mv src away && ln -s away src && echo right > src/main.rs",
+    "rm -r src && echo x > src",
+    "chmod 777 src/main.rs",
+    "echo right > README.md && touch -d 1970-01-01 README.md && git update-index --assume-unchanged README.md",
+];
+
+#[tokio::test]
+async fn each_command_judges_the_files_of_the_commit() {
+    let room = Room::new();
+    let prepared = room.prepare().await;
+    let whole =
+        "test -f README.md -a ! -L README.md -a -d src -a ! -L src -a ! -x src/main.rs && cat README.md src/main.rs";
+    for (number, disguise) in DISGUISES.iter().enumerate() {
+        let disguise = format!("{{ {disguise}; }} 2>/dev/null; true");
+        let asked =
+            Verify { key: format!("v{number}"), ..protect(&prepared.base, &["tests/**"], &[whole, &disguise, whole]) };
+        let verified = verified(&room, &asked).await;
+        let seen: Vec<&str> = verified.results.iter().map(|result| result.output_tail.as_str()).collect();
+        assert!(verified.passed && seen.len() == 3 && seen[0] == seen[2], "{disguise}: {verified:?}");
+    }
+}
+
 #[tokio::test]
 async fn commands_write_beside_protected_files() {
     let room = Room::new();

@@ -205,3 +205,37 @@ async fn send_patch(server: &Server, channel: &str, body: Value) -> Answered {
 async fn post_channel(server: &Server, body: Value) -> Answered {
     server.as_principal("una-token-of-the-tests", Method::Post, "/v1/channels", Some(body)).await
 }
+
+#[tokio::test]
+async fn nobody_has_dead_letters_of_other_users_come_out_where_others_read_them() {
+    let server = Setup { principals: true, ..Setup::default() }.start().await;
+    let ann = async |method, path: &str, body: Value| {
+        server.as_principal("ann-token-of-the-tests", method, path, Some(body)).await
+    };
+    let una = async |method, path: &str, body: Value| {
+        server.as_principal("una-token-of-the-tests", method, path, Some(body)).await
+    };
+    let made = ann(Method::Post, "/v1/channels", json!({ "name": "mine", "scope": "user" })).await;
+    assert_eq!(made.status, 200, "{}", made.body);
+    let all = una(Method::Post, "/v1/channels", json!({ "name": "all", "scope": "tenant" })).await;
+    assert_eq!(all.status, 200, "{}", all.body);
+    let tenant = json!({ "scope": "tenant" });
+    let promoted = json!({ "kind": "channel", "name": "mine.dead", "source": tenant, "promote": true });
+    let forked = json!({ "kind": "channel", "from": "mine", "changes": { "dead_letter": "all" }, "promote": true });
+    for (method, path, body) in [
+        (Method::Post, "/v1/channels", json!({ "name": "mine.dead", "scope": "tenant" })),
+        (Method::Patch, "/v1/channels/mine", json!({ "dead_letter": "all" })),
+        (Method::Post, "/v1/channels", json!({ "name": "trap", "scope": "user", "dead_letter": "all" })),
+        (Method::Post, "/v1/definitions", promoted),
+        (Method::Post, "/v1/definitions:fork", forked),
+    ] {
+        let refused = una(method, path, body.clone()).await;
+        assert_eq!((refused.status, refused.code()), (400, "channel_scope_invalid"), "{path} {body}: {}", refused.body);
+        assert!(refused.body.to_string().contains("runs:read:all"), "{}", refused.body);
+    }
+    let own = una(Method::Post, "/v1/channels", json!({ "name": "mine.dead", "scope": "user" })).await;
+    assert_eq!(own.status, 200, "the same scope: {}", own.body);
+    let operator =
+        ann(Method::Post, "/v1/channels", json!({ "name": "seen", "scope": "user", "dead_letter": "all" })).await;
+    assert_eq!(operator.status, 200, "who sees all may read them anyway: {}", operator.body);
+}

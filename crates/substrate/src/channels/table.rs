@@ -194,6 +194,36 @@ impl ChannelTable {
         check_dead_letters(name, config, &others)
     }
 
+    /// Refuses dead letters that come out in another scope, where others than their owners read them.
+    pub(crate) fn check_walls(&self, name: &str, config: &ChannelConfig) -> Result<(), ChannelError> {
+        let refuse = |of: (&str, &ChannelConfig), dead: (&str, &ChannelConfig)| {
+            let (from, to) = (of.1.scope.plain(), dead.1.scope.plain());
+            if from == to {
+                return Ok(());
+            }
+            let message = format!(
+                "dead letters of channel {:?} (scope {}) would come out in {:?} (scope {}), where others read them: a token that \
+                 belongs to one user cannot arrange that; use the scope {}, another dead_letter, or a token with runs:read:all",
+                of.0,
+                from.as_str(),
+                dead.0,
+                to.as_str(),
+                from.as_str(),
+            );
+            Err(ChannelError::Scope(message))
+        };
+        let dead = config.dead_letter_of(name);
+        self.all().filter(|other| other.name != name).try_for_each(|other| {
+            if other.name == dead {
+                refuse((name, config), (&dead, &other.config))?;
+            }
+            match other.dead_letter().as_deref() == Some(name) {
+                true => refuse((&other.name, &other.config), (name, config)),
+                false => Ok(()),
+            }
+        })
+    }
+
     /// Whether a dead-letter channel of `name` is more than that: defined on its own, or that of another channel too.
     pub(crate) fn is_used(&self, dead: &str, name: &str) -> bool {
         let is_other = |channel: &Arc<Channel>| {

@@ -60,7 +60,7 @@ impl RuntimeDefinitions {
         Ok(warnings)
     }
 
-    /// Refuses settings that would take messages from users whose messages the maker may not remove.
+    /// Refuses settings that would take messages from users whose messages the maker may not remove, or show them to others.
     async fn check_settings(
         &self,
         tenant: &Tenant,
@@ -77,8 +77,13 @@ impl RuntimeDefinitions {
             // What the channel had when it was retired is not compared: any version may be smaller.
             (None, Some(_)) => Some("another version"),
         };
-        let Some(taking) = taking else { return Ok(()) };
-        Ok(self.channels()?.may_remove_others(tenant, &[name], &by.visible(), taking).await?)
+        if let Some(taking) = taking {
+            self.channels()?.may_remove_others(tenant, &[name], &by.visible(), taking).await?;
+        }
+        match by.visible().owner() {
+            Some(_) => Ok(self.parts.layers.channels_of(tenant).check_walls(name, next)?),
+            None => Ok(()),
+        }
     }
 
     /// The same for a source of any kind: other kinds have no messages.
