@@ -158,8 +158,8 @@ fn a_server_without_a_token_starts_no_cli() {
 
 #[test]
 fn a_fork_bomb_of_a_cli_ends_the_run_with_the_key_to_raise() {
-    // Bounded by itself too.
-    let home = home("i=0; while [ $i -lt 500 ]; do sleep 60 & i=$((i+1)); done; wait", "max_processes: 50");
+    // Bounded by itself too. Slow enough to be counted before the kernel refuses processes, which ends the shell.
+    let home = home("i=0; while [ $i -lt 500 ]; do sleep 60 & sleep 0.02; i=$((i+1)); done; wait", "max_processes: 50");
     let (code, result) = run(&home, "worker");
     assert_eq!((code, result["error"]["code"].as_str()), (1, Some("limit_exceeded")), "{result}");
     let message = result["error"]["message"].as_str().expect("a message");

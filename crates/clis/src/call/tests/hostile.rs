@@ -69,8 +69,8 @@ async fn an_output_that_goes_on_after_its_result_does_not_count() {
 #[tokio::test]
 async fn a_fork_bomb_ends_at_the_limit_and_the_error_names_the_key() {
     let machine = Machine::new();
-    // Bounded by itself too: at most 2,000 processes that sleep.
-    let script = "i=0; while [ $i -lt 2000 ]; do sleep 60 & i=$((i+1)); done; wait";
+    // Bounded by itself too. Slow enough to be counted before the kernel refuses processes, which ends the shell.
+    let script = "i=0; while [ $i -lt 2000 ]; do sleep 60 & sleep 0.02; i=$((i+1)); done; wait";
     let tool = machine.tool(script, json!({ "preset": "codex", "max_processes": 40 }));
     let problem = machine.call(&tool, json!({})).await.expect("it ends").problem.expect("a problem");
     assert_eq!(problem.kind, ProblemKind::LimitExceeded);
