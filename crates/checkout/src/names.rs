@@ -25,23 +25,26 @@ pub(crate) fn check(what: &'static str, name: &str) -> Result<(), Error> {
 pub(crate) fn shown(path: &[u8]) -> String {
     match std::str::from_utf8(path) {
         Ok(text) if !text.contains(|c: char| c.is_control() || matches!(c, '"' | '\\')) => text.to_owned(),
-        _ => {
-            let mut quoted = String::from("\"");
-            for byte in path {
-                match byte {
-                    b'"' => quoted.push_str("\\\""),
-                    b'\\' => quoted.push_str("\\\\"),
-                    b'\n' => quoted.push_str("\\n"),
-                    b'\t' => quoted.push_str("\\t"),
-                    b'\r' => quoted.push_str("\\r"),
-                    0x20..=0x7e => quoted.push(char::from(*byte)),
-                    other => quoted.push_str(&format!("\\{other:03o}")),
-                }
-            }
-            quoted.push('"');
-            quoted
+        _ => quoted(path),
+    }
+}
+
+/// A path as git quotes it.
+pub(crate) fn quoted(path: &[u8]) -> String {
+    let mut quoted = String::from("\"");
+    for byte in path {
+        match byte {
+            b'"' => quoted.push_str("\\\""),
+            b'\\' => quoted.push_str("\\\\"),
+            b'\n' => quoted.push_str("\\n"),
+            b'\t' => quoted.push_str("\\t"),
+            b'\r' => quoted.push_str("\\r"),
+            0x20..=0x7e => quoted.push(char::from(*byte)),
+            other => quoted.push_str(&format!("\\{other:03o}")),
         }
     }
+    quoted.push('"');
+    quoted
 }
 
 /// Whether a path has a part that some file system takes for `.git`, or a link that git refuses. Git refuses such paths; they

@@ -13,7 +13,7 @@ use crate::{
     embedded::{is_git_directory, possible_git_directories},
     error::Error,
     git::Repository,
-    names::shown,
+    names::{quoted, shown},
     oid::Oid,
     raw::{Entry, LINK, RawChange, SUBMODULE},
     state::Goal,
@@ -26,6 +26,15 @@ pub struct Trigger {
     pub path: String,
     /// Which tool runs what, and when.
     pub why: String,
+}
+
+impl Trigger {
+    /// Whether this names it: its path, as it is or as it is shown, or a folder that it is in, with a slash at the end.
+    pub fn is_named(&self, name: &str) -> bool {
+        let form = if self.path.starts_with('"') { quoted(name.as_bytes()) } else { name.to_owned() };
+        let is_folder = name.ends_with('/') && self.path.starts_with(form.trim_end_matches('"'));
+        name == self.path || form == self.path || is_folder
+    }
 }
 
 /// Maximum number of links that are followed one after another.
@@ -233,6 +242,17 @@ mod tests {
     fn contents_are_read_from_a_batch() {
         assert_eq!(blobs(b"abc blob 3\na\nb\ndef blob 0\n\nfff blob 1\nx\n"), [&b"a\nb"[..], b"", b"x"]);
         assert!(blobs(b"abc missing\n").is_empty());
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_file_or_of_a_folder_with_a_slash() {
+        let named = |path: &[u8], name: &str| Trigger { path: shown(path), why: String::new() }.is_named(name);
+        let odd = ".github/work\"q\n.yml".as_bytes();
+        assert!(named(odd, ".github/work\"q\n.yml") && named(odd, &shown(odd)) && named(odd, ".github/"));
+        assert!(named("ü/.envrc".as_bytes(), "ü/") && named("ü/\t.envrc".as_bytes(), "ü/"));
+        for name in ["", ".", "/", ".git/", ".github", "github/", "\"", "\".github/", "../.github/"] {
+            assert!(!named(odd, name) && !named(b".github/ci.yml", name), "{name}");
+        }
     }
 
     #[test]

@@ -51,6 +51,8 @@ const NAMES: &[(&str, &str)] = &[
     (".crush.json", AGENT),
     ("crush.json", AGENT),
     (".copilot", AGENT),
+    (".amp", AGENT),
+    (".augment", AGENT),
     ("drawloom.yaml", DRAWLOOM),
     ("drawloom.yml", DRAWLOOM),
     (".drawloom", DRAWLOOM),
@@ -88,6 +90,10 @@ const NAMES: &[(&str, &str)] = &[
     (".tmux.conf", SHELL),
     (".screenrc", SHELL),
     (".inputrc", SHELL),
+    (".ghci", SHELL),
+    (".ocamlinit", SHELL),
+    (".iex.exs", SHELL),
+    (".renviron", SHELL),
     // Editors.
     (".vscode", EDITOR),
     (".vscode-server", EDITOR),
@@ -107,6 +113,11 @@ const NAMES: &[(&str, &str)] = &[
     (".gvimrc", EDITOR),
     (".dir-locals.el", EDITOR),
     (".dir-locals-2.el", EDITOR),
+    (".helix", EDITOR),
+    (".vim", EDITOR),
+    (".theia", EDITOR),
+    (".idx", EDITOR),
+    (".codesandbox", EDITOR),
     // Git and other version control systems.
     (".gitattributes", GIT),
     (".gitmodules", GIT),
@@ -168,6 +179,10 @@ const NAMES: &[(&str, &str)] = &[
     ("buildspec.yml", WORKFLOW),
     (".teamcity", WORKFLOW),
     (".semaphore", WORKFLOW),
+    (".build.yml", WORKFLOW),
+    (".builds", WORKFLOW),
+    ("netlify.toml", WORKFLOW),
+    ("vercel.json", WORKFLOW),
     // Package managers.
     (".npmrc", PACKAGES),
     (".yarn", PACKAGES),
@@ -198,10 +213,24 @@ const NAMES: &[(&str, &str)] = &[
     (".bazeliskrc", BUILD),
     (".buckconfig", BUILD),
     (".watchmanconfig", BUILD),
+    (".bsp", BUILD),
+    ("hie.yaml", BUILD),
+    (".hie-bios", BUILD),
+    ("directory.build.props", BUILD),
+    ("directory.build.targets", BUILD),
+    ("build.sbt", BUILD),
+    ("settings.gradle", BUILD),
+    ("settings.gradle.kts", BUILD),
+    ("build.gradle", BUILD),
+    ("build.gradle.kts", BUILD),
     // Python.
     ("sitecustomize.py", PYTHON),
     ("usercustomize.py", PYTHON),
     ("pyvenv.cfg", PYTHON),
+    ("sitecustomize", PYTHON),
+    ("usercustomize", PYTHON),
+    (".venv", PYTHON),
+    ("venv", PYTHON),
 ];
 
 /// Beginnings of names of files and folders.
@@ -224,6 +253,11 @@ const ENDS: &[(&str, &str)] = &[
     (".dylib", NATIVE),
     (".dll", NATIVE),
     (".node", NATIVE),
+    (".exe", NATIVE),
+    (".jar", NATIVE),
+    (".csproj", BUILD),
+    (".fsproj", BUILD),
+    (".vbproj", BUILD),
 ];
 
 /// Names that git gives to hooks. In whatever folder they lie, `core.hooksPath` or a tool may lead there.
@@ -274,6 +308,10 @@ pub(super) fn why(path: &[u8]) -> Option<Rule> {
     if let Some((_, why)) = ENDS.iter().find(|(end, _)| last.ends_with(end)) {
         return Some(Rule::Always(why));
     }
+    // Libraries with a version, such as `libx.so.1`.
+    if last.contains(".so.") {
+        return Some(Rule::Always(NATIVE));
+    }
     let is_in_hooks = folders.last().is_some_and(|folder| folder.ends_with("hooks"));
     if HOOKS.contains(&last.as_str()) && (last != "update" || is_in_hooks) {
         return Some(Rule::Always(HOOK));
@@ -314,6 +352,10 @@ mod tests {
             ".yarn/releases/yarn.cjs",
             ".idea/workspace.xml",
             ".claude/.env.example",
+            "sitecustomize/__init__.py",
+            "lib/libx.so.1",
+            "App/App.csproj",
+            "sub/settings.gradle.kts",
         ] {
             assert!(matches!(why(path.as_bytes()), Some(Rule::Always(_))), "{path}");
         }

@@ -441,13 +441,23 @@ impl GoalHost for Host {
 
 /// Refuses files that make tools of the user run something, unless the caller accepts each of them.
 fn check_accepted(triggers: Vec<checkout::Trigger>, accepted: &[String]) -> Result<(), Failure> {
-    let is_accepted = |path: &str| accepted.iter().any(|it| it == path || (it.ends_with('/') && path.starts_with(it)));
-    let open: Vec<checkout::Trigger> = triggers.into_iter().filter(|trigger| !is_accepted(&trigger.path)).collect();
+    let is_accepted = |trigger: &checkout::Trigger| accepted.iter().any(|name| trigger.is_named(name));
+    let open: Vec<checkout::Trigger> = triggers.into_iter().filter(|trigger| !is_accepted(trigger)).collect();
     let Some(first) = open.first() else { return Ok(()) };
     let listed: Vec<String> = open.iter().map(|trigger| format!("{} ({})", trigger.path, trigger.why)).collect();
     let message = format!("changed files make tools run something and must be accepted: {}", listed.join("; "));
-    let hint = format!("read them, then accept each: `--accept {}` (`accept` of orchestrate_land)", first.path);
+    let hint =
+        format!("read them, then accept each: `--accept {}` (`accept` of orchestrate_land)", in_shell(&first.path));
     Err(Failure::new(FailureKind::Conflict, "needs_acceptance", message).with_hint(hint))
+}
+
+/// A word for a shell.
+fn in_shell(word: &str) -> String {
+    let plain = |sign: char| sign.is_alphanumeric() || "-_./:@%+=,".contains(sign);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 fn told_landing(landed: Land, commit: String, repository: &Path, goal: &str) -> GoalLanded {
