@@ -12,6 +12,14 @@ SPENT = re.compile(r"; ([\d,]+) tokens[^;]*(?:; ~?[^\d;]?([\d.]+)[^;\n]*)?;")
 AGENT = re.compile(r"^(\S+): [^\n]* \(model [^\n]*\)$", re.M)
 
 
+WARNINGS = re.compile(r"(\A|\n+)(warning: [^\n]*\n*)+\Z")
+
+
+def said(text):
+    """What a run said, without the warnings that stand after it."""
+    return WARNINGS.sub("", text.strip()).strip()
+
+
 def spent(line):
     """Tokens and money that a last line tells of."""
     found = SPENT.search(line)
@@ -35,13 +43,13 @@ def value_in(text):
                     "agent": head[2],
                     "status": head[3],
                     "run_id": head[4],
-                    "final_text": text[head.end() : end].strip(),
+                    "final_text": said(text[head.end() : end]),
                 }
                 for head, end in zip(heads, ends)
             ],
         }
     if run := OF_RUN.search(text):
-        return {"run_id": run[2], "status": run[1], **spent(run[0]), "final_text": text[: run.start()].strip()}
+        return {"run_id": run[2], "status": run[1], **spent(run[0]), "final_text": said(text[: run.start()])}
     if rows := list(ROW.finditer(text)):
         return {"runs": [{"run_id": row[1], "agent": row[2], "status": row[3], "batch_id": row[4]} for row in rows]}
     if agents := AGENT.findall(text):
