@@ -1,5 +1,5 @@
-//! Files that make a tool of the user run something, although nobody asks for it: settings of coding agents and editors, hooks,
-//! scripts of package managers, workflows. Landing them is a decision of its own.
+//! Files that make the user's tools run code without a command of the user: settings of coding agents and editors, hooks, scripts of
+//! package managers, workflows. `land` asks before it lands them.
 
 mod names;
 

@@ -1,5 +1,5 @@
-//! Empty databases that a CLI makes at its first start. Each private copy would have it make them anew, which takes as long as all the
-//! rest of a start. So they are made once for each version, by a process of its own that sees no work of anybody.
+//! Empty databases that a CLI creates at its first start, which takes as long as the rest of the start. They are created once for each
+//! version of the CLI, by a process that sees no repository and no session, and each private copy starts with them.
 
 use std::{
     collections::BTreeMap,

@@ -84,7 +84,7 @@ pub struct Definition {
     /// The models it may ask, by the caller's user tier. Without user tiers it is `provider` and `model` alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub choices: BTreeMap<String, Choice>,
-    /// Whom its maker acts for, of an agent whose maker speaks for one user. Without it, it acts for the user of each run.
+    /// The one user whose data the agent may use, when a principal bound to that user defined it. `None`: the user of each run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts_for: Option<ActsFor>,
 }

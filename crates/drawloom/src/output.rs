@@ -1,4 +1,4 @@
-//! The only place that prints. What it prints passes `safe.rs`, whoever wrote it.
+//! The only place that prints. `safe.rs` replaces control characters in all text before it is written.
 //!
 //! Answers go to stdout, everything else to stderr. A reader that goes away (`| head`) is no error: output then goes
 //! nowhere, and commands that could go on for ever ask `is_closed`.
@@ -311,8 +311,7 @@ fn continued(text: &str) -> String {
     text.trim_end().replace('\n', "\n  ")
 }
 
-/// Has panics print what everything prints: no secret, and nothing that a terminal would obey. The texts that a panic quotes may be
-/// anybody's.
+/// Masks secrets and replaces control characters in panic messages, which can quote text of models, files and users.
 pub(crate) fn guard_panics() {
     panic::set_hook(Box::new(|panicked| {
         let mut text = format!("{panicked}\nThis is a bug in drawloom.");

@@ -6,6 +6,7 @@ pub mod claude;
 mod clock;
 mod definitions;
 mod faults;
+pub mod files;
 mod kill;
 mod marks;
 mod memory;

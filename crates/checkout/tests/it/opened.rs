@@ -167,20 +167,20 @@ async fn the_printed_command_works_while_uncommitted_files_lie_in_the_checkout()
 /// A range that no other test leases from.
 const PORTS: Ports = Ports { first: 19_000, last: 19_029 };
 
+/// Where the process that is killed writes its port.
+const LEASE: &str = "DRAWLOOM_TEST_LEASE";
+
 fn port_of(environment: &[(String, String)]) -> u16 {
     let found = environment.iter().find(|(name, _)| name == "PORT").expect("PORT");
     found.1.parse().expect("a number")
 }
 
-/// Leases ports in another process of this machine, and keeps them until it is killed.
-#[tokio::test]
-#[ignore = "a process for another test"]
-async fn a_process_that_leases_ports() {
+/// Leases ports, writes the first to `place`, and keeps them until this process is killed.
+async fn lease_until_killed(place: &str) {
     let room = Room::with_config(Config { ports: PORTS, ..Config::default() });
     let prepared = room.prepare().await;
     let added = room.writer("a", &prepared.base).await;
-    let place = std::env::var("LEASE").expect("a file");
-    fs::write(&place, port_of(&added.environment).to_string()).expect("written");
+    fs::write(place, port_of(&added.environment).to_string()).expect("written");
     // The parent reads this, and then it kills.
     let mut output = std::io::stderr();
     std::io::Write::write_all(&mut output, b"leased\n").expect("said");
@@ -189,12 +189,16 @@ async fn a_process_that_leases_ports() {
 
 #[tokio::test]
 async fn ports_are_leased_over_all_projects_and_end_with_a_killed_process() {
+    // The other process is this test, told where to write.
+    if let Ok(place) = std::env::var(LEASE) {
+        return lease_until_killed(&place).await;
+    }
     let config = Config { ports: PORTS, ..Config::default() };
     let room = Room::with_config(config.clone());
     let place = room.directory.path().join("lease");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "opened::a_process_that_leases_ports", "--ignored", "--nocapture"])
-        .env("LEASE", &place)
+        .args(["--exact", "opened::ports_are_leased_over_all_projects_and_end_with_a_killed_process", "--nocapture"])
+        .env(LEASE, &place)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -72,7 +72,7 @@ impl Place {
         Ok(file.metadata()?.is_file().then_some(file))
     }
 
-    /// The text of a file; nothing when there is no regular file of this name, or a longer one.
+    /// The text of a file. `None` when the name is missing, is not a regular file, or the file is longer than the limit.
     pub(super) fn read(&self, name: &Path) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.file(name)? else { return Ok(None) };
         let mut bytes = Vec::new();

@@ -138,8 +138,8 @@ impl Private {
         self.path.join(index.to_string())
     }
 
-    /// What the process may read and change so that it finds the copy in the place of the user's state: with mounts of its own, or led
-    /// there by variables. An error names the state for which the CLI has no variable.
+    /// The paths and variables that show the CLI the copy instead of the user's state. With mounts the copy appears at the path of the
+    /// user's state; without, environment variables name the copy. The error names a directory for which the CLI has no variable.
     pub(crate) fn shown(&self, has_mounts: bool) -> io::Result<Shown> {
         let mut shown = Shown::default();
         let record = self.record();

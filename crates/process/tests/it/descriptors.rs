@@ -3,7 +3,7 @@
 use std::{fs::File, os::fd::AsRawFd as _, time::Duration};
 
 use drawloom_process::{Confined, Network, Service};
-use drawloom_testkit::TestClock;
+use drawloom_testkit::{TestClock, files::appears};
 use rustix::{
     fs::{FlockOperation, flock},
     io::{FdFlags, fcntl_setfd},
@@ -63,19 +63,19 @@ async fn a_lock_of_the_caller_is_free_when_the_caller_lets_go_of_it() {
     command.network = Network::Host;
     let clock = TestClock::default();
     let beside = async {
-        while !room.volume.path().join("begun").exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        appears(&room.volume.path().join("begun")).await;
         drop(file);
-        // Programs that other tests are just starting have it until they have closed it.
-        let free = async {
-            while flock(File::open(&path).expect("the file"), FlockOperation::NonBlockingLockExclusive).is_err() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
+        // Programs that other tests are just starting have it until they have closed it. A thread of its own waits for the lock, so that
+        // one that is never free does not keep the test from ending.
+        let (sender, free) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            let file = File::open(&path).expect("the file");
+            // Nobody waits any more after the timeout.
+            _ = sender.send(flock(file, FlockOperation::LockExclusive));
+        });
         let freed = tokio::time::timeout(crate::support::HANGS, free).await;
         std::fs::write(room.volume.path().join("go"), "").expect("a file");
-        freed.expect("no child holds the lock");
+        freed.expect("no child holds the lock").expect("an answer").expect("a lock");
     };
     let (finished, ()) = tokio::join!(launcher.run(&command, &clock), beside);
     finished.expect("it runs");

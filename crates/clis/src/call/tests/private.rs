@@ -1,5 +1,7 @@
 //! The private copy of a CLI's state: what a process gets, what comes back, and that no renewed login and no session is lost.
 
+use drawloom_testkit::files::appears;
+
 use super::*;
 
 /// All files below a directory, with what is in them.
@@ -58,12 +60,7 @@ impl Machine {
 
     async fn until(&self, file: &str) {
         let path = self.checkout().join(file);
-        let there = async {
-            while !path.exists() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), there).await.expect("the process gets there");
+        tokio::time::timeout(Duration::from_secs(60), appears(&path)).await.expect("the process gets there");
     }
 }
 
@@ -248,9 +245,7 @@ async fn what_a_killed_server_left_in_a_copy_is_brought_back_and_its_session_goe
         let begun = async {
             machine.until("begun").await;
             // The id of the session is in the record of the run.
-            while sessions::find(&machine.tree(), machine.context().run.run, "mine").is_none() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            appears(&machine.tree().join(format!("sessions/{}.json", machine.context().run.run))).await;
         };
         tokio::select! { _ = &mut call => panic!("it runs on"), () = begun => {} }
     }
