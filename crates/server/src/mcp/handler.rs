@@ -24,15 +24,18 @@ use rmcp::{
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::mcp::{
-    CALL_KEY,
-    calls::Entered,
-    clients,
-    endpoint::{CallName, SessionCall, Shared},
-    notes::{self, Notes},
-    standing::{Standing, heard},
-    table::{Ask, Change, Outcome, Pending, Table, Terms, View},
-    wait,
+use crate::{
+    mcp::{
+        CALL_KEY,
+        calls::Entered,
+        clients,
+        endpoint::{CallName, SessionCall, Shared},
+        notes::{self, Notes},
+        standing::{SUBSCRIPTION_BYTES, Standing, heard},
+        table::{Ask, Change, Outcome, Pending, Table, Terms, View},
+        wait,
+    },
+    room::STREAM_BYTES,
 };
 
 /// The longest id, progress token or key of a call.
@@ -323,6 +326,9 @@ impl ServerHandler for Handler {
             true => None,
             false => Some(self.ask_as(context.request_context().clone(), Scope::RunsRead)?),
         };
+        let asked: usize = uris.iter().map(|uri| SUBSCRIPTION_BYTES + uri.len()).sum();
+        let caller = self.ask(context.request_context().clone())?.view.caller;
+        let _room = self.shared.app.room.reserve(&caller, STREAM_BYTES + asked).map_err(unreadable)?;
         let hear = async |uri: String| match &ask {
             Some(ask) if heard(&self.shared, ask, &uri).await.is_ok() => Some(uri),
             _ => None,

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use drawloom_contract::failure::Failure;
 use rmcp::{
     ErrorData,
     model::{ErrorCode, LoggingLevel, ResourceUpdatedNotificationParam},
@@ -17,15 +18,22 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::MutexGuard;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::mcp::{
-    calls::Entered,
-    endpoint::{SessionCall, Shared},
-    sessions::Sessions,
-    table::Ask,
+use crate::{
+    mcp::{
+        calls::Entered,
+        endpoint::{SessionCall, Shared},
+        handler::unreadable,
+        sessions::Sessions,
+        table::Ask,
+    },
+    room::Reserved,
 };
 
 /// How long to wait after a look at a resource failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What a subscription holds beside its URI: a task, and the listeners of what it follows.
+pub(super) const SUBSCRIPTION_BYTES: usize = 8 * 1024;
 
 /// As it is kept.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,7 +97,8 @@ impl Standing {
             let message = format!("a session can have {most} subscriptions; unsubscribe from some first");
             return Err(ErrorData::invalid_request(message, None));
         }
-        self.watch(&mut state, ask, &session, &uri);
+        let room = reserve(&ask, &uri).map_err(unreadable)?;
+        self.watch(&mut state, ask, &session, &uri, Some(room));
         self.change(&session, &mut state, |wishes| {
             wishes.uris.retain(|known| *known != uri);
             wishes.uris.push(uri);
@@ -122,7 +131,7 @@ impl Standing {
             if !state.watchers.contains_key(&uri)
                 && let Some(ask) = asker()
             {
-                self.watch(&mut state, ask, &session, &uri);
+                self.watch(&mut state, ask, &session, &uri, None);
             }
         }
     }
@@ -150,7 +159,8 @@ impl Standing {
         }
     }
 
-    fn watch(self: &Arc<Self>, state: &mut State, mut ask: Ask, session: &str, uri: &str) {
+    /// Follows a resource. A subscription of an earlier process has reserved nothing yet, and waits until it can.
+    fn watch(self: &Arc<Self>, state: &mut State, mut ask: Ask, session: &str, uri: &str, mut room: Option<Reserved>) {
         // The request itself is over long before.
         ask.context.extensions.remove::<Arc<Entered<SessionCall>>>();
         state.count += 1;
@@ -158,6 +168,15 @@ impl Standing {
         // Whoever waits does not keep a session alive that is over.
         let (standing, shared, name) = (Arc::downgrade(self), self.shared.clone(), uri.clone());
         let watcher = tokio::spawn(async move {
+            while room.is_none() {
+                match reserve(&ask, &uri) {
+                    Ok(reserved) => room = Some(reserved),
+                    Err(error) => {
+                        tracing::warn!(%error, "no memory is left for a subscription of an earlier process; retrying");
+                        shared.app.clock.sleep_until(shared.app.clock.now().after(LOOK_AGAIN)).await;
+                    }
+                }
+            }
             while !is_settled(heard(&shared, &ask, &uri).await, &ask, &session, &uri, &shared).await {
                 shared.app.clock.sleep_until(shared.app.clock.now().after(LOOK_AGAIN)).await;
             }
@@ -171,6 +190,11 @@ impl Standing {
         });
         state.watchers.insert(name, (number, AbortOnDropHandle::new(watcher)));
     }
+}
+
+/// Reserves what a subscription holds, against its caller.
+fn reserve(ask: &Ask, uri: &str) -> Result<Reserved, Failure> {
+    ask.app.room.reserve(&ask.view.caller, SUBSCRIPTION_BYTES + uri.len())
 }
 
 /// Tells the session what was heard, as soon as somebody listens; says whether that was all.

@@ -141,3 +141,52 @@ async fn every_limit_is_crossed_and_told() {
     }
     report(&format!("limits: {} limits of MCP hosts crossed", LIMITS.len()));
 }
+
+#[tokio::test]
+async fn subscriptions_count_against_their_caller_and_give_back() {
+    let limits = Limits { answers: 24 * 1024, answers_per_caller: 24 * 1024, ..Limits::default() };
+    let server = server(limits).await;
+    for _ in 0..2 {
+        server.post("/v1/runs", json!({ "agent": "slow", "prompt": "go", "mode": "detach" })).await;
+    }
+    let session = open(&server, "host").await.expect("a session");
+    let runs = server.fake.run_ids();
+    let uris: Vec<String> = ["final_text", "journal"]
+        .iter()
+        .flat_map(|name| runs.iter().map(move |run| format!("drawloom://runs/{run}/{name}")))
+        .collect();
+    let change = async |method: &str, uri: &str| ask(&server, &session, &request(method, json!({ "uri": uri }))).await;
+    for uri in &uris[..2] {
+        let answer = change("resources/subscribe", uri).await;
+        assert!(!answer.contains("error"), "{answer}");
+    }
+    let refused = change("resources/subscribe", &uris[2]).await;
+    assert!(refused.contains("too_many_bytes"), "{refused}");
+    change("resources/unsubscribe", &uris[0]).await;
+    let answer = change("resources/subscribe", &uris[2]).await;
+    assert!(!answer.contains("error"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_listener_with_many_resources_counts_against_its_caller() {
+    let server = server(Limits { answers: 100 * 1024, answers_per_caller: 100 * 1024, ..Limits::default() }).await;
+    let long = format!("drawloom://runs/{}", "x".repeat(50 * 1024));
+    let listen = async |uris: Vec<&str>| {
+        let message = json!({ "jsonrpc": "2.0", "id": 3, "method": "subscriptions/listen", "params": {
+            "notifications": { "resourceSubscriptions": uris },
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": { "name": "host", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        } });
+        let headers = [ACCEPT, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+        server.open(Method::Post, "/mcp", &headers, Some(message.to_string().as_bytes())).await
+    };
+    let refused = listen(vec![&long]).await.bytes(1 << 20).await.expect("a body");
+    let refused = String::from_utf8_lossy(&refused).into_owned();
+    assert!(refused.contains("too_many_bytes"), "{refused}");
+    let mut open = listen(vec!["drawloom://runs/unknown/final_text"]).await;
+    let first = within(open.chunk()).await.expect("a stream").expect("an acknowledgement");
+    assert!(!String::from_utf8_lossy(&first).contains("too_many_bytes"));
+}
