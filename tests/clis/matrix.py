@@ -49,7 +49,7 @@ class Bench:
         self.cli.configure()
         self.environment = self.cli.environment()
 
-    def configure(self, mode):
+    def configure(self, mode, more=None):
         agent = {"executor": "cli", "provider": self.cli.name, "volumes": ["project"], "retry_attempts": 0}
         if self.cli.model:
             agent["model"] = self.cli.model
@@ -59,6 +59,7 @@ class Bench:
                 self.cli.name: {
                     "time_limit_seconds": LIMIT,
                     "env": sorted(self.environment),
+                    **(more or {}),
                 }
             },
             "agents": {"worker": agent},

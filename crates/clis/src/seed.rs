@@ -27,6 +27,8 @@ use crate::{
 pub(crate) struct Seed {
     /// The variable that leads it to the directory of its state.
     pub(crate) variable: &'static str,
+    /// Where below the variable's directory the state is; empty if it is the directory itself.
+    pub(crate) directory: &'static str,
     pub(crate) args: &'static [&'static str],
     /// What is kept of the directory.
     pub(crate) files: &'static [&'static str],
@@ -96,18 +98,21 @@ async fn make_at(parts: &Parts, seed: &Seed, program: &Path, place: &Path) -> io
         grace: Duration::from_secs(1),
     };
     let finished = parts.launcher.run(&command, parts.clock.as_ref()).await.map_err(io::Error::other);
-    let made = finished.and_then(|_| copy_files(&state, seed.files, &kept)).and_then(|count| match count {
-        0 => Err(io::Error::other("it made none")),
-        _ => {
-            // Of earlier versions nothing is needed any more.
-            for entry in fs::read_dir(all).into_iter().flatten().flatten() {
-                if !entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
-                    let _ = fs::remove_dir_all(entry.path());
+    let made =
+        finished.and_then(|_| copy_files(&state.join(seed.directory), seed.files, &kept)).and_then(
+            |count| match count {
+                0 => Err(io::Error::other("it made none")),
+                _ => {
+                    // Of earlier versions nothing is needed any more.
+                    for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+                        if !entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+                            let _ = fs::remove_dir_all(entry.path());
+                        }
+                    }
+                    fs::rename(&kept, place)
                 }
-            }
-            fs::rename(&kept, place)
-        }
-    });
+            },
+        );
     let _ = fs::remove_dir_all(&new);
     made
 }

@@ -83,6 +83,7 @@ impl Preset for Codex {
         // It makes them before it looks for a prompt, and ends without one.
         Some(Seed {
             variable: "CODEX_HOME",
+            directory: "",
             args: &["exec", "--skip-git-repo-check", "-"],
             files: &["*.sqlite", "*.sqlite-wal"],
         })

@@ -14,6 +14,7 @@ use crate::{
         went_on_after_result, xdg,
     },
     reply::{Problem, ProblemKind, Reply},
+    seed::Seed,
     state::{Keep, Login, Root, State},
 };
 
@@ -97,6 +98,15 @@ impl Preset for Opencode {
 
     fn resumes(&self) -> bool {
         true
+    }
+
+    fn seed(&self) -> Option<Seed> {
+        Some(Seed {
+            variable: "XDG_DATA_HOME",
+            directory: "opencode",
+            args: &["session", "list", "--pure"],
+            files: &["opencode.db", "opencode.db-wal"],
+        })
     }
 
     fn metering(&self) -> Metering {

@@ -104,10 +104,10 @@ fn shape(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_team_of_the_readme_works_and_shows_what_the_readme_shows() {
-    let readme = include_str!("../../../../README.md");
+fn the_team_of_the_first_page_works_and_shows_what_the_page_shows() {
+    let page = include_str!("../../../../docs/getting-started.md");
     let block = |opening: &str| {
-        readme.split(opening).nth(1).and_then(|rest| rest.split("```").next()).expect("a block of the README")
+        page.split(opening).nth(1).and_then(|rest| rest.split("```").next()).expect("a block of the page")
     };
     let home = Home::new();
     home.write("drawloom.yaml", block("```yaml\n"));
@@ -126,9 +126,9 @@ fn the_team_of_the_readme_works_and_shows_what_the_readme_shows() {
 }
 
 #[test]
-fn the_model_of_the_readme_can_replace_its_script() {
-    let readme = include_str!("../../../../README.md");
-    let mut configs = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+fn the_model_of_the_first_page_can_replace_its_script() {
+    let page = include_str!("../../../../docs/getting-started.md");
+    let mut configs = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let (team, model) = (configs.next().expect("the team"), configs.next().expect("the model"));
     let agents = team.split_once("\nagents:").expect("agents").1;
     let home = Home::new();
@@ -138,10 +138,10 @@ fn the_model_of_the_readme_can_replace_its_script() {
 }
 
 #[test]
-fn the_readme_names_every_section_of_the_config() {
-    let readme = include_str!("../../../../README.md");
+fn daily_use_names_every_section_of_the_config() {
+    let page = include_str!("../../../../docs/daily-use.md");
     let schema = Home::new().run(&["config", "schema"]).exits(0).json();
     for section in schema["properties"].as_object().expect("sections").keys() {
-        assert!(readme.contains(&format!("`{section}`")), "the README does not name {section}");
+        assert!(page.contains(&format!("`{section}`")), "docs/daily-use.md does not name {section}");
     }
 }

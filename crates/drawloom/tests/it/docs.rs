@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const NOTE: &str = "<!-- Made from the code: UPDATE_DOCS=1 cargo test -p drawloom --test it docs -->\n\n";
 
-fn workspace() -> PathBuf {
+pub(crate) fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
 }
 

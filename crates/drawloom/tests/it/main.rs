@@ -46,6 +46,8 @@ mod operate;
 mod outside;
 mod projects;
 mod raw;
+mod readme;
+mod recording;
 mod run;
 mod runs;
 mod sandbox;

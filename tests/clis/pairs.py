@@ -1,0 +1,55 @@
+"""Times a whole `drawloom run` on each real coding CLI with two builds of drawloom in turns, so that what disturbs the machine falls on both.
+
+    python3 tests/clis/pairs.py --drawloom NEW --beside OLD --hosts target/hosts --aider target/clis/aider --work DIRECTORY
+"""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+
+from clis import CLIS
+from matrix import Bench, check
+
+
+def timed(bench):
+    began = time.monotonic()
+    result = bench.run()
+    check(result.get("status") == "completed", f"{result.get('error')}")
+    return (time.monotonic() - began) * 1000
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("drawloom", "beside", "hosts", "aider", "work"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--readable", type=Path, action="append", default=[], help="a directory that the CLI needs and the old build hides")
+    parser.add_argument("--cli", choices=CLIS, action="append")
+    options = parser.parse_args()
+    print(f"medians of {options.pairs} pairs, ms")
+    print(f"{'CLI':12} {'new':>6} {'old':>6} {'new-old':>8}  quartiles")
+    for cli in options.cli or CLIS:
+        benches = []
+        for name in ("drawloom", "beside"):
+            one = argparse.Namespace(**{**vars(options), "drawloom": getattr(options, name).resolve()})
+            one.work = options.work.resolve() / name
+            bench = Bench(one, cli, "pairs")
+            bench.configure("rw", {"readable_paths": [str(path) for path in options.readable]})
+            timed(bench)
+            benches.append(bench)
+        pairs = []
+        for index in range(options.pairs):
+            order = (0, 1) if index % 2 == 0 else (1, 0)
+            times = {which: timed(benches[which]) for which in order}
+            pairs.append((times[0], times[1]))
+        new, old = (statistics.median(pair[which] for pair in pairs) for which in (0, 1))
+        differences = [pair[0] - pair[1] for pair in pairs]
+        low, middle, high = statistics.quantiles(differences, n=4)
+        print(f"{cli:12} {new:6.0f} {old:6.0f} {middle:+8.0f}  {low:+.0f}..{high:+.0f}", flush=True)
+        for bench in benches:
+            bench.close()
+
+
+if __name__ == "__main__":
+    main()
