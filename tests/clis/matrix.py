@@ -35,6 +35,8 @@ class Bench:
         self.options = options
         self.home = options.work / f"{cli}-{case}"
         shutil.rmtree(self.home, ignore_errors=True)
+        self.data = self.home / "data"
+        self.config = self.home / "config"
         self.repository = self.home / "project"
         self.repository.mkdir(parents=True)
         secrets = {".ssh/id_ed25519": "private key", ".netrc": "password", "mydata/token": "private", "other/.env": "password"}
@@ -65,14 +67,14 @@ class Bench:
             "agents": {"worker": agent},
             "volumes": {"project": {"path": str(self.repository), "mode": mode, "default": True}},
         }
-        (self.home / "config").mkdir(exist_ok=True)
-        (self.home / "config/drawloom.yaml").write_text(json.dumps(config))
+        self.config.mkdir(exist_ok=True)
+        (self.config / "drawloom.yaml").write_text(json.dumps(config))
         check(self.drawloom("trust", "--yes").returncode == 0, "the config is trusted")
 
     def variables(self):
         return {
             "PATH": installed(self.options.hosts, self.options.aider), "HOME": str(self.home), "LANG": "C.UTF-8",
-            "DRAWLOOM_DATA_DIR": str(self.home / "data"), "DRAWLOOM_TOKEN": TOKEN, **self.environment,
+            "DRAWLOOM_DATA_DIR": str(self.data), "DRAWLOOM_TOKEN": TOKEN, **self.environment,
         }  # fmt: skip
 
     def serve(self):
@@ -80,7 +82,7 @@ class Bench:
         command = [str(self.options.drawloom), "serve", "--json", "--log", "warn"]
         with open(self.home / "serve.log", "ab") as log:
             process = subprocess.Popen(
-                command, cwd=self.home / "config", env=self.variables(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                command, cwd=self.config, env=self.variables(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=log,
             )  # fmt: skip
         return process, json.loads(process.stdout.readline())["url"]
@@ -89,7 +91,7 @@ class Bench:
         command = [str(self.options.drawloom), *arguments]
         variables = {**self.variables(), **({"DRAWLOOM_URL": url} if url else {})}
         return subprocess.run(
-            command, cwd=self.home / "config", env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            command, cwd=self.config, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=LIMIT + 60,
         )  # fmt: skip
 

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import copy
 import statistics
 import time
 from pathlib import Path
@@ -19,6 +20,17 @@ def timed(bench):
     return (time.monotonic() - began) * 1000
 
 
+def build(bench, options, name):
+    """The same user with one of the builds, and data of its own."""
+    one = copy.copy(bench)
+    one.options = argparse.Namespace(**{**vars(options), "drawloom": getattr(options, name).resolve()})
+    one.data = bench.home / f"data-{name}"
+    one.config = bench.home / f"config-{name}"
+    one.configure("rw", {"readable_paths": [str(path) for path in options.readable]})
+    timed(one)
+    return one
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("drawloom", "beside", "hosts", "aider", "work"):
@@ -27,17 +39,13 @@ def main():
     parser.add_argument("--readable", type=Path, action="append", default=[], help="a directory that the CLI needs and the old build hides")
     parser.add_argument("--cli", choices=CLIS, action="append")
     options = parser.parse_args()
+    options.work = options.work.resolve()
     print(f"medians of {options.pairs} pairs, ms")
     print(f"{'CLI':12} {'new':>6} {'old':>6} {'new-old':>8}  quartiles")
     for cli in options.cli or CLIS:
-        benches = []
-        for name in ("drawloom", "beside"):
-            one = argparse.Namespace(**{**vars(options), "drawloom": getattr(options, name).resolve()})
-            one.work = options.work.resolve() / name
-            bench = Bench(one, cli, "pairs")
-            bench.configure("rw", {"readable_paths": [str(path) for path in options.readable]})
-            timed(bench)
-            benches.append(bench)
+        bench = Bench(options, cli, "pairs")
+        # The older build goes first, in the home of a user who has used the CLI before.
+        benches = [build(bench, options, name) for name in ("beside", "drawloom")][::-1]
         pairs = []
         for index in range(options.pairs):
             order = (0, 1) if index % 2 == 0 else (1, 0)
@@ -47,8 +55,7 @@ def main():
         differences = [pair[0] - pair[1] for pair in pairs]
         low, middle, high = statistics.quantiles(differences, n=4)
         print(f"{cli:12} {new:6.0f} {old:6.0f} {middle:+8.0f}  {low:+.0f}..{high:+.0f}", flush=True)
-        for bench in benches:
-            bench.close()
+        bench.close()
 
 
 if __name__ == "__main__":
