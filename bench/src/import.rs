@@ -1,4 +1,4 @@
-//! `drawloom import claude-code --write` of 200 agents, beside a bare read of the same files.
+//! `drawloom import claude-code --write` of 200 agents with 180 skills, beside a bare read of the agents.
 
 use std::{
     fs,
@@ -13,6 +13,7 @@ use crate::{grep::median, report};
 
 /// How many agents the folder has, and how often it is imported.
 const AGENTS: usize = 200;
+const SKILLS: usize = 180;
 const TIMES: usize = 15;
 
 /// A config that the agents are written into.
@@ -20,7 +21,7 @@ const CONFIG: &str = "providers: { script: { driver: script } }\ndefaults: { pro
 
 /// Measures and prints; returns how long an import takes, from the start of the process to its end.
 pub(crate) fn measure(drawloom: &Path) -> Result<Duration> {
-    report::heading(&format!("Import of {AGENTS} agents: medians of {TIMES}"))?;
+    report::heading(&format!("Import of {AGENTS} agents and {SKILLS} skills: medians of {TIMES}"))?;
     let scratch = tempfile::tempdir()?;
     let agents = scratch.path().join(".claude/agents");
     fs::create_dir_all(&agents)?;
@@ -34,6 +35,14 @@ pub(crate) fn measure(drawloom: &Path) -> Result<Duration> {
         );
         fs::write(agents.join(format!("agent-{index}.md")), format!("---\n{head}\nmodel: {model}\n---\n{body}"))?;
     }
+    for index in 0..SKILLS {
+        let skill = scratch.path().join(format!(".claude/skills/skill-{index}"));
+        fs::create_dir_all(skill.join("references"))?;
+        let head = format!("name: skill-{index}\ndescription: How part {index} is reviewed");
+        fs::write(skill.join("SKILL.md"), format!("---\n{head}\n---\n{body}"))?;
+        fs::write(skill.join("references/more.md"), &body)?;
+        fs::write(skill.join("check.py"), "print(1)\n".repeat(50))?;
+    }
     let (mut floor, mut first, mut again) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TIMES {
         let began = Instant::now();
@@ -44,6 +53,11 @@ pub(crate) fn measure(drawloom: &Path) -> Result<Duration> {
         floor.push(began.elapsed());
         ensure!(bytes > AGENTS * body.len(), "the files are there");
         fs::write(scratch.path().join("drawloom.yaml"), CONFIG)?;
+        // Without it the first import has no skills to copy.
+        match fs::remove_dir_all(scratch.path().join("skills")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            Ok(()) | Err(_) => {}
+        }
         first.push(import(drawloom, scratch.path())?);
         again.push(import(drawloom, scratch.path())?);
     }

@@ -90,7 +90,7 @@ enum Section {
     Grep,
     /// What the tool `Bash` adds to a bare shell
     Bash,
-    /// `drawloom import claude-code` of 200 agents beside reading their files
+    /// `drawloom import claude-code` of 200 agents and 180 skills beside reading the agents
     Import,
     /// What MCP adds to REST, the thin client, and calls that wait
     Mcp,

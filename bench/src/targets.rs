@@ -101,7 +101,7 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("drawloom run adds to the model's stream", 5.0, "%", figures.run_added.map(|share| share * 100.0));
     below("Grep beside ripgrep, at worst", 1.2, "times", figures.grep);
     below("Bash adds to sh -c", 10.0, "ms", figures.bash_added);
-    below("import of 200 agents", 300.0, "ms", figures.import.map(milliseconds));
+    below("import of 200 agents and 180 skills", 300.0, "ms", figures.import.map(milliseconds));
     below("thin client: start to tools/list", 15.0, "ms", figures.thin_start.map(milliseconds));
     below("thin client: memory", 12.0, "MB", figures.thin_memory.map(|bytes| bytes as f64 / 1e6));
     below("spawn_run over MCP adds to REST, p50", 0.5, "ms", figures.mcp_added);

@@ -1,4 +1,4 @@
-//! What goals have on the disk, and removing what is not needed any more. Refs are never removed, and no checkout before its
+//! What goals have on the disk, and removing what is not needed any more. Here refs are never removed, and no checkout before its
 //! content is in one.
 
 use std::{

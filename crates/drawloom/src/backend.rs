@@ -18,7 +18,10 @@ use drawloom_wire::{
     runs::Amount,
 };
 
-use crate::exit::{CommandError, exit_of};
+use crate::{
+    exit::{CommandError, exit_of},
+    operations,
+};
 
 /// Events of a run, until its terminal one.
 pub(crate) type Events = BoxStream<'static, Result<Event, CommandError>>;
@@ -132,7 +135,7 @@ impl From<ClientError> for CommandError {
             code: error.wire_code().into(),
             message: error.to_string(),
             details: Vec::new(),
-            hint: error.hint(),
+            hint: error.hint().map(|hint| operations::in_terminal(&hint)),
         }
     }
 }

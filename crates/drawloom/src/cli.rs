@@ -137,6 +137,9 @@ pub enum Command {
     Logs(commands::logs::Logs),
     /// Move data without a project into this project
     Adopt(commands::adopt::Adopt),
+    /// List and delete the projects of this user
+    #[command(subcommand)]
+    Projects(commands::projects::Projects),
     /// Serve MCP on stdin and stdout for a host such as Claude Code, Codex or opencode
     #[command(after_help = commands::mcp::HELP)]
     Mcp(commands::mcp::Mcp),
@@ -201,6 +204,9 @@ pub enum Command {
     Call(commands::call::Call),
     /// Print a completion script for a shell
     Completions(commands::completions::Completions),
+    /// Print the names that can stand at the end of a command line
+    #[command(hide = true)]
+    Complete(commands::complete::Complete),
     /// Write manual pages
     #[command(hide = true)]
     Man(commands::man::Man),

@@ -8,6 +8,7 @@ pub mod backup;
 pub mod batch;
 pub mod call;
 pub mod channels;
+pub mod complete;
 pub mod completions;
 pub mod config;
 pub mod defs;
@@ -22,6 +23,7 @@ pub mod man;
 pub mod mcp;
 pub mod memory;
 pub mod models;
+pub mod projects;
 pub mod prune;
 pub mod replay;
 pub mod restore;
@@ -38,6 +40,7 @@ pub mod worktree;
 use std::process::ExitCode;
 
 use drawloom_contract::time::Clock as _;
+use drawloom_wire::numbers;
 use jiff::tz::TimeZone;
 
 use crate::{
@@ -154,11 +157,13 @@ fn look_of(command: &Command) -> Look {
         Command::Stop(stop) => stop.look,
         Command::Restart(restart) => restart.look,
         Command::Adopt(adopt) => adopt.look,
+        Command::Projects(projects) => projects.look(),
         Command::Logs(logs) => logs.look,
         Command::Mcp(mcp) => mcp.look(),
         Command::Config(config) => config.look(),
         Command::Call(call) => call.look(),
         Command::Completions(completions) => completions.look,
+        Command::Complete(complete) => complete.look,
         Command::Man(man) => man.look,
         Command::Options => Look::default(),
     }
@@ -213,6 +218,8 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Demo(demo) => demo.perform(session).await,
             Command::Call(call) => call.perform(session).await,
             Command::Adopt(adopt) => adopt.perform(session).await,
+            Command::Complete(complete) => complete.perform(session).await,
+            Command::Projects(projects) => projects.perform(session).await,
             Command::Stop(stop) => stop.perform(session).await,
             Command::Restart(restart) => restart.perform(session).await,
             Command::Logs(logs) => logs.perform(session).await,
@@ -236,6 +243,20 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
 
 /// How long the process waits for operations that cannot be interrupted, such as a read of a dead disk.
 const LEAVE: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// A value that a user typed: JSON, or text when it is not JSON.
+pub(crate) fn json_or_text(text: &str) -> Result<serde_json::Value, CommandError> {
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(value) => check_numbers(text).map(|()| value),
+        Err(_) => Ok(text.into()),
+    }
+}
+
+/// Refuses integers that would become other numbers.
+pub(crate) fn check_numbers(json: &str) -> Result<(), CommandError> {
+    numbers::check(json.as_bytes(), "the value")
+        .map_err(|failure| CommandError::usage(failure.code, failure.message).with_hint(numbers::HINT))
+}
 
 /// Seconds of an age with its unit, as people write it: `90s`, `15m`, `2h`, `30d`, `4w`.
 pub(crate) fn age(text: &str) -> Result<u64, String> {

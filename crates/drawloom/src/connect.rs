@@ -22,9 +22,10 @@ use crate::{
     local::{self, Local},
     output::Format,
     parts::{Parts, Surface},
-    project::Project,
+    project::{self, Project},
     server_config,
     start::{Running, start},
+    told,
     trust::{self, Asking, Origin},
 };
 
@@ -38,6 +39,9 @@ pub(crate) struct Connection {
     pub backend: Arc<dyn Backend>,
     instance: Instance,
 }
+
+/// The code of a server that does not know the token.
+const UNKNOWN_TOKEN: &str = "unknown_token";
 
 /// What of a connection is in this process.
 enum Instance {
@@ -185,10 +189,29 @@ pub(crate) async fn with<T>(
     need: Need,
     work: impl AsyncFnOnce(&Connection) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let connection = connect(session, command, need).await?;
+    let connection = connect(session, command, need).await.map_err(|error| with_token_hint(session, error))?;
     let done = work(&connection).await;
     connection.close().await;
-    done
+    done.map_err(|error| with_token_hint(session, error))
+}
+
+/// The error with what to do about a token of the environment that the project's own server refuses: that server has its own.
+fn with_token_hint(session: &Session, error: CommandError) -> CommandError {
+    let Some(token) = environment::variable(environment::TOKEN).filter(|_| error.code == UNKNOWN_TOKEN) else {
+        return error;
+    };
+    let own = Project::find_data(&session.globals).ok().and_then(|project| project.data.read_token());
+    let is_own_server = session.globals.url.is_none();
+    match (is_own_server, own) {
+        (true, own) if own.as_ref() != Some(&token) => {
+            let has = if own.is_some() { "another token, which commands find" } else { "no token" };
+            error.with_hint(format!(
+                "unset {}: it is set in this shell, and the server of this project has {has} without it",
+                environment::TOKEN
+            ))
+        }
+        _ => error,
+    }
 }
 
 async fn connect(session: &Session, command: &str, need: Need) -> Result<Connection, CommandError> {
@@ -213,6 +236,7 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
 
 /// The project's server.
 async fn find_or_start(session: &Session) -> Result<Connection, CommandError> {
+    project::say_moved(session, project::Tell::Always);
     if let Ok(project) = Project::find(&session.globals)
         && server_of(&project.data)
             .is_none_or(|server| server.config == project.files && server_config::is_changed(&server))
@@ -224,7 +248,9 @@ async fn find_or_start(session: &Session) -> Result<Connection, CommandError> {
     let local = Local::new(&session.globals, local::Surface::Rest)?;
     let client = reach(&local).await?;
     if session.output.format() == Format::Human {
-        local.take_notes().into_iter().for_each(|note| session.output.note(note));
+        let project = Project::find(&session.globals).ok();
+        let is_new = |note: &told::Note| project.as_ref().is_none_or(|project| told::is_new(project, note));
+        local.take_notes().into_iter().filter(is_new).for_each(|note| session.output.note(note.text));
     }
     Ok(Connection::remote(client))
 }
@@ -244,6 +270,7 @@ pub(crate) async fn reach(local: &Local) -> Result<Client, CommandError> {
 
 /// An engine in this process. It fails when another process owns the data.
 async fn here(session: &Session, command: &str) -> Result<Connection, CommandError> {
+    project::say_moved(session, project::Tell::Always);
     let project = Project::find(&session.globals)?;
     let lock = project.lock(&format!("{command} {EMBEDDED}"))?;
     let loaded = config::load_files(&project.shown)?;

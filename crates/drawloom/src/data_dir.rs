@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use claim::Claim;
 
+use crate::exit::CommandError;
+
 const LOCK_FILE: &str = "drawloom.lock";
 const SERVER_FILE: &str = "server.json";
 const START_FILE: &str = "start.lock";
@@ -179,17 +181,7 @@ impl DataDir {
 
     /// Where it is without links, or will be when it is made.
     pub(crate) fn real_path(&self) -> io::Result<PathBuf> {
-        for above in self.path.ancestors() {
-            match above.canonicalize() {
-                Ok(real) => {
-                    let missing = self.path.strip_prefix(above).unwrap_or(Path::new(""));
-                    return Ok(real.components().chain(missing.components()).collect());
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::ErrorKind::NotFound.into())
+        real_path(&self.path)
     }
 
     /// Makes the directory if need be and takes ownership for `command`.
@@ -276,14 +268,57 @@ impl DataDir {
         })
     }
 
+    /// The process that uses this directory although it was deleted, moved or replaced. It only looks.
+    pub(crate) fn deleted_under(&self) -> Option<u32> {
+        let named = File::open(self.path.join(LOCK_FILE)).ok().and_then(|mut file| read_holder(&mut file));
+        if named.is_some_and(|holder| self.is_open_in(holder.pid)) {
+            return None;
+        }
+        // A process that has just taken the lock has not written its name yet, and one whose lock file alone was deleted still has the
+        // store.
+        let uses = |pid: u32| self.is_open_in(pid) || self.has_open(drawloom_store::FILE, pid);
+        Claim::lasting_holder(&self.path).filter(|pid| !uses(*pid))
+    }
+
     /// Whether this process has the lock open, as the owner has for as long as it lives. It only looks, so it is in
     /// nobody's way.
     pub fn is_open_in(&self, pid: u32) -> bool {
-        let which = |path: PathBuf| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-        let Some(lock) = which(self.path.join(LOCK_FILE)) else { return false };
-        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        open.any(|file| which(file.path()) == Some(lock))
+        self.has_open(LOCK_FILE, pid)
     }
+
+    /// Whether this process has a file of the directory open.
+    fn has_open(&self, file: &str, pid: u32) -> bool {
+        let which = |path: PathBuf| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let Some(wanted) = which(self.path.join(file)) else { return false };
+        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.any(|file| which(file.path()) == Some(wanted))
+    }
+}
+
+/// Where a path is without links, or will be when it is made.
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    for above in path.ancestors() {
+        match above.canonicalize() {
+            Ok(real) => {
+                let missing = path.strip_prefix(above).unwrap_or(Path::new(""));
+                return Ok(real.components().chain(missing.components()).collect());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// The error of every command that needs a data directory which was deleted while a process uses it.
+pub(crate) fn gone(directory: &Path, pid: u32) -> CommandError {
+    let message = format!(
+        "{} was deleted, moved or replaced while process {pid} was using it; that process saves nothing any more",
+        directory.display()
+    );
+    CommandError::failed("store_gone", message).with_hint(format!(
+        "end it with `kill {pid}`; then put the directory back, restore a backup with `drawloom restore FILE`, or start with new data"
+    ))
 }
 
 fn read_holder(file: &mut File) -> Option<Holder> {

@@ -246,6 +246,7 @@ errors! {
         "out_of_range": "A number is too small or too large.", "The message says the limit.";
         "repeated": "A value is in a list twice.", "Remove one.";
         "repeated_channel": "A channel is named twice.", "Name each channel once.";
+        "number_too_large": "An integer in the input does not fit in 64 bits.", "Write it as text, or as a float.";
         "repeated_key": "A JSON object has a key twice.", "Remove one.";
         "secret_agent_id": "The agent_id looks like a secret.", "Use another agent_id.";
         "secret_user_id": "The user_id looks like a secret.", "Use another user_id.";
@@ -362,7 +363,11 @@ errors! {
         "import_running": "Another import into the same config is running.", "Run the command again when it has ended.";
         "cannot_write": "A file cannot be written.", "Choose a writable folder.";
         "exists": "The file exists and was not replaced.", "Choose another name, or pass --force if the command has it.";
-        "no_data": "The directory given to `drawloom adopt` contains no store.", "See what can be adopted with `drawloom status`.";
+        "no_data": "The directory given to `drawloom adopt` contains no store.", "See what can be adopted with `drawloom status --all`.";
+        "entry_of_others": "The entry in the host's config was not written by `drawloom mcp install`.", "Remove it by hand.";
+        "cannot_remove": "A file or directory cannot be deleted.", "Fix what the message names, and run the command again.";
+        "unknown_project": "No project has this name, config or data directory.", "See `drawloom projects list`.";
+        "ambiguous_project": "Several projects have this name.", "Name one by its data directory.";
         "data_in_use": "The data belongs to an existing project.", "Copy it with `drawloom backup` and `drawloom restore`.";
         "has_data": "The project already has data, so it cannot adopt other data.", "Keep the two apart with --data-dir.";
         "cannot_move": "The data could not be moved into the project; nothing is lost.", "Fix the cause and run the command again, or use `drawloom backup` and `drawloom restore`.";

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use drawloom_contract::failure::{Explain, Failure, FailureKind};
 
-use crate::logging::masked;
+use crate::{logging::masked, operations};
 
 /// What the exit code of a command means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl From<Failure> for CommandError {
             code: failure.code.into(),
             message: failure.message,
             details: Vec::new(),
-            hint: failure.hint,
+            hint: failure.hint.map(|hint| operations::in_terminal(&hint)),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod agents;
 mod backends;
 mod folder;
+mod forget;
 mod host;
 mod left;
 mod models;
@@ -31,6 +32,7 @@ use crate::{config::Loaded, exit::CommandError};
 pub(crate) use agents::BuiltIn;
 pub(crate) use backends::known;
 pub(crate) use folder::Folders;
+pub(crate) use forget::forget_all;
 pub(crate) use host::Host;
 pub(crate) use models::GoalModels;
 pub(crate) use volumes::{WithCheckouts, open_checkout};

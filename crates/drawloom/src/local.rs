@@ -33,13 +33,14 @@ use crate::{
     clock::SystemClock,
     commands::mcp::endpoint,
     config::{self, Loaded},
-    data_dir::{DataDir, Error, ServerFile, UNATTENDED},
+    data_dir::{self, DataDir, Error, LOCK_GONE, ServerFile, UNATTENDED},
     environment,
     exit::CommandError,
     logging,
     project::Project,
     resolve::{self, LEAVE},
     server_config,
+    told::Note,
     trust::{self, Asking, Origin},
 };
 
@@ -97,7 +98,7 @@ struct Search {
     looking: tokio::sync::Mutex<Attended>,
     known: Mutex<Option<Arc<Found>>>,
     /// What the user should know of the servers that were found or started.
-    notes: Mutex<Vec<String>>,
+    notes: Mutex<Vec<Note>>,
     /// What the server that was started last said before it ended.
     refusal: Mutex<Option<CommandError>>,
 }
@@ -174,7 +175,7 @@ impl Local {
     }
 
     /// What the user should know of the servers that were found or started since the last call.
-    pub(crate) fn take_notes(&self) -> Vec<String> {
+    pub(crate) fn take_notes(&self) -> Vec<Note> {
         std::mem::take(&mut *self.0.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -210,6 +211,11 @@ impl Search {
             Err(error) if error.may_pass() => {
                 return Err(away(&error.to_string()));
             }
+            Err(Error::InUse { path, holder: Some(holder), server: None }) if holder.command == LOCK_GONE => {
+                let gone = data_dir::gone(&path, holder.pid);
+                let failure = Failure::new(FailureKind::Broken, "store_gone", gone.message);
+                return Err(gone.hint.into_iter().fold(failure, Failure::with_hint));
+            }
             Err(error @ Error::InUse { server: None, .. }) => {
                 let hint = "wait until it has ended, or pass another --data-dir";
                 return Err(Failure::new(FailureKind::Unavailable, "in_use", error.to_string()).with_hint(hint));
@@ -236,27 +242,28 @@ impl Search {
         let address = Address { url: server.url.as_str().into(), ..found.address.clone() };
         if !version::is_idle(&address).await {
             if is_older {
-                self.note(version::note(server));
+                self.note(Note::of_state(version::note(server), format!("older {:?}", server.instance)));
             }
             return false;
         }
         match stop(&self.directory, server, Some(WAY_TIME)).await {
             Ok(false) => false,
             Ok(true) => {
-                self.note(match is_older {
+                self.note(Note::of_event(match is_older {
                     true => format!("the server of drawloom {} (process {}) was replaced", server.version, server.pid),
                     false => server_config::restarted(server),
-                });
+                }));
                 true
             }
             Err(error) => {
-                self.note(format!("the server (process {}) cannot be replaced: {error}", server.pid));
+                let text = format!("the server (process {}) cannot be replaced: {error}", server.pid);
+                self.note(Note::of_event(text));
                 false
             }
         }
     }
 
-    fn note(&self, note: String) {
+    fn note(&self, note: Note) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 }
@@ -313,7 +320,7 @@ impl Search {
         })?;
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
         if before.is_none_or(|before| before.server != found.server) && server_config::is_changed(&found.server) {
-            self.note(server_config::warning(&found.server));
+            self.note(server_config::note(&found.server));
         }
         Ok(found.address.clone())
     }
@@ -347,8 +354,11 @@ impl Search {
                 tracing::info!(%url, "a server was started");
                 match said["resumed"].as_u64() {
                     None | Some(0) => {}
-                    Some(1) => self.note("the server that was started resumed 1 interrupted run".into()),
-                    Some(count) => self.note(format!("the server that was started resumed {count} interrupted runs")),
+                    Some(count) => {
+                        let runs = if count == 1 { "run" } else { "runs" };
+                        let text = format!("the server that was started resumed {count} interrupted {runs}");
+                        self.note(Note::of_event(text));
+                    }
                 }
                 Ok(())
             }

@@ -15,12 +15,14 @@ use drawloom_contract::{
     ids::Tenant,
     model::{Model, TurnError},
 };
+use drawloom_models::Access;
 use drawloom_server::Models;
 use drawloom_substrate::{Candidate, ModelChoice, Tiers};
 use drawloom_wire::models::{Key, ListedModel, Model as Listed, ModelList, ModelPrice, Provider, UserTier};
 
 use crate::{
     config::{Config, Loaded},
+    providers,
     resolve::Resolved,
 };
 
@@ -157,10 +159,10 @@ fn listed(resolved: &Resolved, name: ModelName, uses: Uses) -> Option<Listed> {
 }
 
 fn provider_of(id: &str, config: &drawloom_models::ProviderConfig, loaded: &Loaded) -> Provider {
-    let key = match config.api_key_env.as_deref().map(|name| loaded.variable(name)) {
-        None => Key::None,
-        Some(Some(_)) => Key::Set,
-        Some(None) => Key::Missing,
+    let key = match providers::access(loaded, config) {
+        Access::Key => Key::Set,
+        Access::Missing => Key::Missing,
+        Access::NotNeeded | Access::Unset => Key::None,
     };
     Provider { id: id.to_owned(), driver: name_of(&config.driver), key, key_env: config.api_key_env.clone() }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use drawloom_contract::suggest::closest;
 use drawloom_server::{Card, Operations, Served};
 
-use crate::exit::CommandError;
+use crate::{exit::CommandError, hints};
 
 static BUILTIN: LazyLock<Operations> = LazyLock::new(Operations::builtin);
 
@@ -27,4 +27,10 @@ pub(crate) fn unknown(name: &str, operations: &Operations) -> CommandError {
         None => format!("there are {}", names.join(", ")),
     };
     CommandError::usage("unknown_operation", format!("unknown operation {name:?}")).with_hint(hint)
+}
+
+/// A hint of the server for a person at a terminal.
+pub(crate) fn in_terminal(hint: &str) -> String {
+    let names: Vec<&str> = cards().map(Card::name).collect();
+    hints::for_terminal(hint, &names).into_owned()
 }

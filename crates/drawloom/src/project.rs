@@ -1,6 +1,8 @@
 //! A project: a config file with its data and its server. The place of the first config file (its real folder and its name) tells
 //! projects apart, so that two of them on one machine share neither runs nor agents nor a server.
 
+mod moved;
+
 use std::{
     fs, io,
     net::SocketAddr,
@@ -14,10 +16,12 @@ use crate::{
     cli::Globals,
     commands::status::has_data,
     config,
-    data_dir::{DataDir, Lock},
+    data_dir::{self, DataDir, Lock},
     environment,
     exit::CommandError,
 };
+
+pub(crate) use moved::{Tell, say_moved};
 
 /// Where the data of projects is, below the user's data directory.
 const FOLDER: &str = "projects";
@@ -48,6 +52,12 @@ pub(crate) struct Project {
 pub(crate) struct Note {
     /// The place of its first config file.
     pub config: PathBuf,
+    /// What tells the folder of that file from others, wherever it is moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// What that file held when the data was last used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
 }
 
 impl Note {
@@ -60,17 +70,27 @@ impl Note {
 impl Project {
     /// The project that a command is about. It must have a config.
     pub(crate) fn find(globals: &Globals) -> Result<Self, CommandError> {
-        Self::of(globals, &config::find(&globals.config)?)
+        Self::of(globals, &config::find(&globals.config)?)?.checked()
+    }
+
+    /// Refuses data that was deleted while a process uses it.
+    fn checked(self) -> Result<Self, CommandError> {
+        match self.data.deleted_under() {
+            Some(pid) => Err(data_dir::gone(self.data.path(), pid)),
+            None => Ok(self),
+        }
     }
 
     /// The project that a command is about which only looks at data: a data directory alone is enough.
     pub(crate) fn find_data(globals: &Globals) -> Result<Self, CommandError> {
-        match (Self::find(globals), &globals.data_dir) {
+        let found = config::find(&globals.config).and_then(|files| Self::of(globals, &files));
+        let found = match (found, &globals.data_dir) {
             (Err(_), Some(path)) if globals.config.is_empty() => {
-                Ok(Self { shown: Vec::new(), files: Vec::new(), data: DataDir::new(path), is_own: false })
+                Self { shown: Vec::new(), files: Vec::new(), data: DataDir::new(path), is_own: false }
             }
-            (found, _) => found,
-        }
+            (found, _) => found?,
+        };
+        found.checked()
     }
 
     /// The project of these files.
@@ -92,6 +112,13 @@ impl Project {
         self.files.first().map_or_else(|| self.data.path().display().to_string(), |first| name(first))
     }
 
+    /// What tells its data from that of others.
+    pub(crate) fn data_name(&self) -> String {
+        let path = self.data.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        folder_name(&name, path.as_os_str().as_encoded_bytes())
+    }
+
     /// A name for a folder of its own, below one that all projects share.
     pub(crate) fn folder_name(&self) -> String {
         self.files.first().map_or_else(|| USER.into(), |first| directory_name(first))
@@ -108,13 +135,15 @@ impl Project {
     /// interrupted runs would go on with this project's agents and volumes.
     pub(crate) fn note(&self, lock: &Lock) -> Result<(), CommandError> {
         let Some(first) = self.files.first() else { return Ok(()) };
-        let note = Note { config: first.clone() };
+        let note = Note::of(first);
         let directory = lock.directory().path();
         let known = read_note(directory);
         if known.as_ref() == Some(&note) {
             return Ok(());
         }
-        if let Some(known) = known.filter(|known| known.config.exists() && has_data(directory)) {
+        if let Some(known) =
+            known.filter(|known| known.config != *first && known.config.exists() && has_data(directory))
+        {
             let (data, theirs, ours) = (directory.display(), known.config.display(), first.display());
             let message = format!("the data in {data} belongs to {theirs}, and this command found {ours}");
             return Err(CommandError::usage("other_config", message).with_hint(format!(
@@ -125,11 +154,6 @@ impl Project {
         let text = serde_json::to_vec_pretty(&note).expect("a note has only text keys");
         let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, &file));
         written.map_err(|error| CommandError::usage("bad_data_dir", format!("{}: {error}", file.display())))
-    }
-
-    /// Whether the data directory is the one that belongs to the config.
-    pub(crate) fn has_own_data(&self) -> bool {
-        self.is_own
     }
 }
 

@@ -40,7 +40,7 @@ use crate::{
     environment,
     exit::CommandError,
     parts::secret_values,
-    skills,
+    providers, skills,
 };
 
 /// The hidden argument with which this program is the launcher of a command.
@@ -144,9 +144,9 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     let tool_parts = tool_parts(loaded, directories, &skill_table);
     let mut tools = drawloom_tools::builtin(&tool_parts);
     let bash = if config.tools.bash.enabled { Commands::On } else { Commands::Off };
-    let providers: Vec<String> = config.providers.keys().cloned().collect();
-    let unusable = keyless(loaded);
-    let prices = config.pricing.prices(&providers).unwrap_or_else(|found| {
+    let provider_ids: Vec<String> = config.providers.keys().cloned().collect();
+    let unusable = providers::disabled(loaded);
+    let prices = config.pricing.prices(&provider_ids).unwrap_or_else(|found| {
         problems.extend(found);
         BTreeMap::new()
     });
@@ -200,7 +200,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         tiers: config.tiers.clone(),
         user_tiers: config.user_tiers.clone(),
         provider_priority: config.provider_priority.clone(),
-        providers,
+        providers: provider_ids,
         unusable: unusable.clone(),
         executors: extra.executors.keys().cloned().chain([MODEL, EXECUTOR].map(str::to_owned)).collect(),
         backends: clis::backends(&cli_executor),
@@ -225,7 +225,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     if !problems.is_empty() {
         return Err(loaded.mistakes(&problems));
     }
-    findings.extend(unusable.iter().map(|id| keyless_finding(config, id)));
+    findings.extend(providers::findings(loaded));
     findings.extend(beside(loaded));
     findings.extend(sourced.findings.iter().cloned());
     findings.extend(skills.findings);
@@ -269,16 +269,6 @@ fn beside(loaded: &Loaded) -> Vec<Finding> {
         warning(format!("{} is not read; move what is in it to {}, or delete it", other.display(), file.display()))
     });
     remarks.chain(others).collect()
-}
-
-/// The finding of a provider whose key is not set.
-fn keyless_finding(config: &Config, id: &str) -> Finding {
-    let variable = config.providers.get(id).and_then(|provider| provider.api_key_env.as_deref()).unwrap_or_default();
-    Finding {
-        weight: Weight::Warning,
-        at: ["providers", id, "api_key_env"].map(str::to_owned).to_vec(),
-        message: format!("{variable} is not set; provider {id} is disabled"),
-    }
 }
 
 /// Paths for commands that show a data directory of this user. Its token, and those of other projects, would be in reach.
@@ -427,14 +417,6 @@ fn server_findings(
         findings.push(find(Weight::Warning, &["tools"], message));
     }
     findings
-}
-
-/// The providers whose key is not set.
-fn keyless(loaded: &Loaded) -> Vec<String> {
-    let is_keyless = |name: &str| loaded.variable(name).is_none();
-    let keyless =
-        loaded.config.providers.iter().filter(|(_, provider)| provider.api_key_env.as_deref().is_some_and(is_keyless));
-    keyless.map(|(id, _)| id.clone()).collect()
 }
 
 /// Where in the config a provider's error is.

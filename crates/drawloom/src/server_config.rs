@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use drawloom_contract::ids::Digest;
 
-use crate::{data_dir::ServerFile, dotenv, exit::CommandError, import};
+use crate::{data_dir::ServerFile, dotenv, exit::CommandError, import, told::Note};
 
 /// Refuses a server that was started with another config than `files`, which are absolute. The first file tells projects apart;
 /// what is laid over it must be the same when the command names several. A command that found no config is for the server that the data
@@ -41,6 +41,12 @@ pub(crate) fn warning(server: &ServerFile) -> String {
         "warning: {} has changed, and the server still uses the old version; `drawloom restart` loads the new one",
         names(&server.config)
     )
+}
+
+/// The same as a note, which is about this server and the config as it is now.
+pub(crate) fn note(server: &ServerFile) -> Note {
+    let cause = format!("old config of {:?}, now {:?}", server.instance, digest(&server.config));
+    Note::of_state(warning(server), cause)
 }
 
 /// What is said when the server was started again with the config as it is now.

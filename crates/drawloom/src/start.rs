@@ -586,9 +586,8 @@ impl From<crate::data_dir::Error> for CommandError {
         match &error {
             Error::InUse { server: Some(server), .. } => Self::usage("in_use", error.to_string())
                 .with_hint(format!("use its server at {}, or end that with `drawloom stop`", server.url)),
-            Error::InUse { holder: Some(holder), server: None, .. } if holder.command == LOCK_GONE => {
-                Self::usage("in_use", error.to_string())
-                    .with_hint(format!("its data directory was deleted while it ran; end it: kill {}", holder.pid))
+            Error::InUse { path, holder: Some(holder), server: None } if holder.command == LOCK_GONE => {
+                crate::data_dir::gone(path, holder.pid)
             }
             Error::InUse { server: None, .. } => Self::usage("in_use", error.to_string())
                 .with_hint("wait until it has ended, or pass another --data-dir"),

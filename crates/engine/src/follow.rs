@@ -178,7 +178,7 @@ impl Engine {
 
 pub(crate) fn unknown_run(run: RunId) -> Failure {
     Failure::new(FailureKind::NotFound, "unknown_run", format!("unknown run {run}"))
-        .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) lists the runs")
+        .with_hint("list_runs lists the runs")
 }
 
 impl Follower {

@@ -81,8 +81,7 @@ impl Runs for Engine {
         let found = self.parts.reader.find_by_agent_id(&caller.visible(), agent_id).await;
         found.map_err(|error| self.unreadable(&error))?.ok_or_else(|| {
             let message = format!("no run matches \"{agent_id}\"");
-            Failure::new(FailureKind::NotFound, "unknown_agent_id", message)
-                .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) lists the runs")
+            Failure::new(FailureKind::NotFound, "unknown_agent_id", message).with_hint("list_runs lists the runs")
         })
     }
 

@@ -3,6 +3,7 @@
 //! A model returns typed failures and what the provider says of its limits; it never waits for a provider
 //! and never retries.
 
+mod access;
 mod anthropic;
 mod chat;
 mod config;
@@ -30,6 +31,7 @@ use drawloom_contract::{
 };
 use drawloom_net::Configured;
 
+pub use access::{Access, access};
 pub use config::{Capabilities, Driver, Options, ProviderConfig};
 pub use fault::FailKind;
 pub use limits::LIMITS;
@@ -169,8 +171,10 @@ fn open_remote(
         return Err(Error::NotForDriver { provider: provider(), key, driver: api.name() });
     }
     let key = key.filter(|key| !key.is_empty());
+    if !access(config, key.is_some()).is_usable() {
+        return Err(Error::MissingKey { provider: provider(), default_url: api.default_url() });
+    }
     match (&key, &config.base_url) {
-        (None, None) => return Err(Error::MissingKey { provider: provider(), default_url: api.default_url() }),
         (Some(key), _) if !key.fits_header() => return Err(Error::BadKey { provider: provider() }),
         (_, Some(base_url)) if !is_address(base_url) => return Err(Error::BadAddress { provider: provider() }),
         _ => {}

@@ -112,7 +112,7 @@ impl Goals {
         match view.provider == drawloom_goal::GOAL {
             true => Ok(view),
             false => Err(Failure::new(FailureKind::NotFound, "not_a_goal", format!("run {run} is not a goal"))
-                .with_hint("orchestrate_list (`drawloom goal list`) lists goals")),
+                .with_hint("orchestrate_list lists goals")),
         }
     }
 

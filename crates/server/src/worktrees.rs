@@ -43,6 +43,6 @@ pub(crate) async fn ended(call: &Call<'_>, run: RunId) -> Result<RunView, Failur
     match view.status.is_terminal() {
         true => Ok(view),
         false => Err(Failure::new(FailureKind::Conflict, "goal_running", format!("goal {run} has not ended"))
-            .with_hint("wait for it with `drawloom goal result --wait`, or stop it with `drawloom goal cancel`")),
+            .with_hint("wait for it with orchestrate_result, or stop it with orchestrate_cancel")),
     }
 }

@@ -17,6 +17,7 @@ mod lint;
 mod place;
 mod publish;
 mod read;
+mod readers;
 mod removing;
 pub mod rules;
 mod stored;
@@ -53,6 +54,7 @@ pub use limits::LIMITS;
 pub use place::{ChannelOwner, Place, RESERVED};
 pub use publish::Publish;
 pub use read::{Looked, Nothing, Page, Subscribe, Taken};
+pub use readers::{ChannelReader, Unread, Who};
 pub use removing::Removable;
 pub use table::{Channel, Source};
 pub use tool::{TOOL, check_names};
@@ -138,6 +140,8 @@ pub struct Channels {
     /// When this process first saw each lease.
     leases: Mutex<HashMap<ValueKey, HashMap<Lease, Instant>>>,
     locks: Vec<tokio::sync::Mutex<()>>,
+    /// What was read of each queue, and since when this process knows it.
+    read_marks: Mutex<readers::ReadMarks>,
     /// Messages of requests without a key.
     published: AtomicU64,
 }
@@ -147,6 +151,7 @@ impl Channels {
         Arc::new(Self {
             hub: Hub::default(),
             leases: Mutex::default(),
+            read_marks: Mutex::default(),
             published: AtomicU64::new(0),
             locks: (0..LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             parts,

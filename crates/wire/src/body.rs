@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-use crate::validate::Problem;
+use crate::{numbers, validate::Problem};
 
 /// The most bytes of a request body.
 pub const MAX_BODY: usize = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Failure> {
     if bytes.is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
     }
-    serde_json::from_slice::<Strict>(bytes).map(|strict| strict.0).map_err(|error| {
+    let value = serde_json::from_slice::<Strict>(bytes).map(|strict| strict.0).map_err(|error| {
         let refuse = |code, message| Failure::new(FailureKind::Invalid, code, message);
         // The parser has no kind for this, only words.
         if error.to_string().starts_with("recursion limit") {
@@ -41,7 +41,9 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Failure> {
                 .with_hint("send JSON in UTF-8"),
             Ok(_) => refuse("invalid_json", format!("the body is not JSON: {error}")).with_hint("send one JSON object"),
         }
-    })
+    })?;
+    numbers::check(bytes, "the body")?;
+    Ok(value)
 }
 
 /// The failure that a surface shows for a value with problems. Its code is the problems' own when they agree.
@@ -144,6 +146,7 @@ mod tests {
         assert_eq!(code(b"{} {}"), Some("invalid_json"));
         assert_eq!(code(b"{\"a\": \"\xff\"}"), Some("invalid_json"));
         assert_eq!(code(b"1e999"), Some("invalid_json"));
+        assert_eq!(code(b"{\"a\": 18446744073709551616}"), Some("number_too_large"));
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(code(nested(MAX_DEPTH).as_bytes()), None);
         assert_eq!(code(nested(MAX_DEPTH + 1).as_bytes()), Some("too_deep"));
@@ -155,7 +158,7 @@ mod tests {
             for bytes in [bytes.as_slice(), text.as_bytes()] {
                 match parse(bytes) {
                     Ok(value) => prop_assert_eq!(serde_json::from_slice::<Value>(bytes).ok(), Some(value)),
-                    Err(failure) if failure.code == "repeated_key" => {}
+                    Err(failure) if matches!(failure.code, "repeated_key" | "number_too_large") => {}
                     Err(_) => prop_assert!(serde_json::from_slice::<Value>(bytes).is_err()),
                 }
             }

@@ -6,6 +6,7 @@ pub mod error;
 pub mod events;
 pub mod health;
 pub mod mcp;
+pub mod numbers;
 mod operations;
 pub mod request;
 pub mod upstream;

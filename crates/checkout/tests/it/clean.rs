@@ -153,3 +153,19 @@ async fn setup_ends_with_the_time_of_its_goal() {
     let error = room.checkouts.add_within(GOAL, "a", &prepared.base, Kind::Writer, within).await.expect_err("too slow");
     assert!(error.to_string().contains("it took longer than its timeout"), "{error}");
 }
+
+#[tokio::test]
+async fn a_forgotten_goal_leaves_its_branch_and_nothing_else() {
+    let room = Room::new();
+    let (_, path) = room.one_writer().await;
+    write(&path.join("new.txt"), "x\n");
+    room.checkpoint("a", "k1").await;
+    let before = room.refs();
+    let forgotten = room.checkouts.forget(GOAL).await.expect("forgotten");
+    let ours: Vec<&String> = before.keys().filter(|name| name.starts_with("refs/drawloom/")).collect();
+    assert_eq!(forgotten.refs.iter().collect::<Vec<_>>(), ours);
+    assert!(!ours.is_empty() && room.refs().keys().all(|name| !name.starts_with("refs/drawloom/")), "{ours:?}");
+    assert!(!room.directory.path().join("checkouts").join(GOAL).exists());
+    assert!(room.checkouts.list().await.expect("listed").is_empty());
+    assert_eq!(room.checkouts.forget(GOAL).await.expect_err("it is gone").code(), "unknown_goal");
+}

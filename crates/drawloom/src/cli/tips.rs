@@ -21,7 +21,7 @@ const TIPS: &[(&str, &[&str], &str)] = &[
     ("drawloom", &["ui", "daemon", "server"], "drawloom serve"),
     ("drawloom", &["check", "lint", "verify"], "drawloom validate"),
     ("drawloom", &["rm", "delete", "clean", "gc", "purge"], "drawloom prune --older-than 30d"),
-    ("drawloom", &["info", "projects", "context"], "drawloom status --all"),
+    ("drawloom", &["info", "project", "context"], "drawloom status --all"),
     ("drawloom", &["install", "connect"], "drawloom mcp install"),
     ("drawloom", &["new", "create", "setup"], "drawloom init"),
     ("runs", &["ps", "active"], "drawloom runs list --active"),

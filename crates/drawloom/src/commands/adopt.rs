@@ -24,10 +24,10 @@ use crate::{
 
 /// Move data without a project into this project
 ///
-/// The data is that of a config that was moved or deleted, or of an earlier version. `drawloom status` lists it.
+/// The data is that of a config that was moved or deleted, or of an earlier version. `drawloom status --all` lists it.
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// Data directory to move; see `drawloom status`
+    /// Data directory to move; see `drawloom status --all`
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// The format of the output.
@@ -41,7 +41,7 @@ impl Adopt {
         let from = DataDir::new(&self.directory);
         if !has_data(from.path()) {
             return Err(CommandError::usage("no_data", format!("{} has no drawloom.db", from.path().display()))
-                .with_hint("`drawloom status` lists data that can be adopted"));
+                .with_hint("`drawloom status --all` lists data that can be adopted"));
         }
         let own = project.files.first();
         let others = project::read_note(from.path()).filter(|note| note.config.exists() && Some(&note.config) != own);
@@ -61,8 +61,13 @@ impl Adopt {
         let _to = project.lock("adopt")?;
         let to = project.data.path();
         if has_data(to) {
-            return Err(CommandError::usage("has_data", format!("{} already has data", to.display()))
-                .with_hint("the data of two projects cannot be merged; keep them apart with --data-dir DIR"));
+            return Err(CommandError::usage("has_data", format!("{} already has data", to.display())).with_hint(
+                format!(
+                    "the data of two projects cannot be merged; `drawloom projects rm {}` deletes what this one has, \
+                     --data-dir DIR keeps them apart",
+                    to.display()
+                ),
+            ));
         }
         move_store(from.path(), to).map_err(|error| {
             let message = format!("cannot move {} to {}: {error}", from.path().display(), to.display());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cli::{Layout, Look},
-    commands::Session,
+    commands::{Session, check_numbers},
     config,
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
@@ -92,7 +92,11 @@ fn fields(pairs: &[String], read: impl Fn(&str, &str) -> Value) -> Result<Map<St
             CommandError::usage("bad_field", format!("{pair:?} is not in the form key=value"))
                 .with_hint("write fields like agent=reader, or pass the whole input with --input FILE")
         })?;
-        if object.insert(key.to_owned(), read(key, text)).is_some() {
+        let value = read(key, text);
+        if !value.is_string() {
+            check_numbers(text)?;
+        }
+        if object.insert(key.to_owned(), value).is_some() {
             return Err(CommandError::usage("bad_field", format!("{key} is given twice")));
         }
     }

@@ -1,13 +1,19 @@
 //! `drawloom channels`: messages between agents, users and programs.
 
 mod ack;
+mod agree;
+mod broadcast;
 mod create;
+mod extend;
 mod list;
+mod nak;
 mod publish;
 mod purge;
 mod read;
 mod remove;
 mod tail;
+mod update;
+mod wait_for;
 
 use clap::{Args, Subcommand};
 use drawloom_contract::ids::{AgentName, UserId};
@@ -38,6 +44,8 @@ pub enum Channels {
     List(list::List),
     /// Make a channel
     Create(create::Create),
+    /// Change settings of a channel made at runtime
+    Update(update::Update),
     /// Publish a message to a channel
     Publish(publish::Publish),
     /// Take the next messages of a channel
@@ -45,6 +53,14 @@ pub enum Channels {
     Read(read::Read),
     /// Acknowledge messages by cursor, or by their leases
     Ack(ack::Ack),
+    /// Give messages of a consumer group back
+    Nak(nak::Nak),
+    /// Keep messages of a consumer group longer
+    Extend(extend::Extend),
+    /// Wait for messages of several channels, without taking them
+    Await(wait_for::Await),
+    /// Publish one message to several channels
+    Broadcast(broadcast::Broadcast),
     /// Show messages as they are published, without taking them
     Tail(tail::Tail),
     /// Remove the messages of a channel
@@ -59,9 +75,14 @@ impl Channels {
         match self {
             Self::List(list) => list.look,
             Self::Create(create) => create.look,
+            Self::Update(update) => update.look,
             Self::Publish(publish) => publish.look,
             Self::Read(read) => read.look,
             Self::Ack(ack) => ack.look,
+            Self::Nak(nak) => nak.look,
+            Self::Extend(extend) => extend.look,
+            Self::Await(wait) => wait.look,
+            Self::Broadcast(broadcast) => broadcast.look,
             Self::Tail(tail) => tail.look,
             Self::Purge(purge) => purge.look,
             Self::Remove(remove) => remove.look,
@@ -72,9 +93,14 @@ impl Channels {
         match self {
             Self::List(list) => list.perform(session).await,
             Self::Create(create) => create.perform(session).await,
+            Self::Update(update) => update.perform(session).await,
             Self::Publish(publish) => publish.perform(session).await,
             Self::Read(read) => read.perform(session).await,
             Self::Ack(ack) => ack.perform(session).await,
+            Self::Nak(nak) => nak.perform(session).await,
+            Self::Extend(extend) => extend.perform(session).await,
+            Self::Await(wait) => wait.perform(session).await,
+            Self::Broadcast(broadcast) => broadcast.perform(session).await,
             Self::Tail(tail) => tail.perform(session).await,
             Self::Purge(purge) => purge.perform(session).await,
             Self::Remove(remove) => remove.perform(session).await,

@@ -18,14 +18,16 @@ use crate::{
 /// Shown below the help.
 pub(crate) const HELP: &str = "\
 Examples:
-  drawloom defs ls                               list what is defined
-  drawloom defs create writer writer.yaml        define an agent, or a new version of it
+  echo '{description: Writes texts., tools: []}' > writer.yaml
+  drawloom defs create writer writer.yaml            define an agent, or a new version of it
+  drawloom defs ls                                   list what is defined
   drawloom defs fork writer --set max_iterations=8   make a version with a change
-  drawloom defs diff writer@1 writer@2           compare two versions
-  drawloom defs promote writer@2                 make a version active
-  drawloom defs retire writer@1                  take a version out of use
-  drawloom defs verify writer writer.yaml        report every problem without writing
-  drawloom defs fork jobs --kind channel --set max_messages=100   make a version of a channel";
+  drawloom defs diff writer@1 writer@2               compare two versions
+  drawloom defs promote writer@2                     make a version active
+  drawloom defs retire writer@1                      take a version out of use
+  drawloom defs verify writer writer.yaml            report every problem without writing
+  drawloom channels create jobs                      make a channel, which has versions too
+  drawloom defs fork jobs --kind channel --set max_messages=100";
 
 /// Define agents, channels, skills and volumes at runtime
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,7 @@
 //! `drawloom logs`: what the server in the background wrote.
 
+mod text;
+
 use std::{
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
@@ -15,7 +17,7 @@ use crate::{
     cli::Look,
     commands::{Session, status::server_of},
     exit::{CommandError, Exit},
-    output::{Format, Output},
+    output::{Format, LocalTime, Output},
     project::Project,
     start::stop_signal,
 };
@@ -26,6 +28,8 @@ const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Show the log of the background server
+///
+/// On a terminal as text; in a pipe and with --json one JSON object a line.
 #[derive(Debug, Args)]
 pub struct Logs {
     /// Show the last lines of the log
@@ -60,8 +64,9 @@ impl Logs {
         let text = log.rest(MOST_BYTES).map_err(explain)?;
         let lines: Vec<&str> = text.lines().collect();
         let output = &session.output;
+        let local = session.local_time();
         for line in &lines[lines.len().saturating_sub(self.lines)..] {
-            show(output, line);
+            show(output, &local, line);
         }
         if !self.follow {
             return Ok(Exit::Done);
@@ -70,7 +75,7 @@ impl Logs {
             output.note("waiting for new lines; Ctrl-C to stop");
         }
         let mut stop = Box::pin(stop_signal());
-        let mut more = More { output, pending: String::new() };
+        let mut more = More { output, local: &local, pending: String::new() };
         loop {
             tokio::select! {
                 () = &mut stop => return Ok(Exit::Done),
@@ -91,10 +96,11 @@ impl Logs {
     }
 }
 
-/// A line as it is; for programs, a line that is not JSON becomes an object with a message.
-fn show(output: &Output, line: &str) {
+/// A line as text on a terminal, and as it is elsewhere; for programs, a line that is not JSON becomes an object with a message.
+fn show(output: &Output, local: &LocalTime, line: &str) {
     if output.format() == Format::Human {
-        return output.line(line);
+        let text = if output.is_terminal() { text::of(line, output, local) } else { None };
+        return output.line(text.as_deref().unwrap_or(line));
     }
     match serde_json::from_str::<Value>(line) {
         Ok(value) if value.is_object() => output.json_line(&value),
@@ -102,21 +108,22 @@ fn show(output: &Output, line: &str) {
     }
 }
 
-/// What a followed log gets. For programs, a line is shown once it is whole.
+/// What a followed log gets: each line once it is whole, and in a pipe all bytes at once.
 struct More<'a> {
     output: &'a Output,
+    local: &'a LocalTime,
     pending: String,
 }
 
 impl More<'_> {
     fn show(&mut self, text: &str) {
-        if self.output.format() == Format::Human {
+        if self.output.format() == Format::Human && !self.output.is_terminal() {
             return self.output.write(text);
         }
         self.pending.push_str(text);
         while let Some(end) = self.pending.find('\n') {
             let line: String = self.pending.drain(..=end).collect();
-            show(self.output, line.trim_end_matches('\n'));
+            show(self.output, self.local, line.trim_end_matches('\n'));
         }
     }
 }

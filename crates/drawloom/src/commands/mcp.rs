@@ -53,6 +53,8 @@ continue after the host exits.";
 enum McpCommand {
     /// Connect an MCP host: print or write its config
     Install(install::Install),
+    /// Disconnect an MCP host: show or remove what `mcp install` wrote
+    Uninstall(install::Uninstall),
 }
 
 /// Headers that say how a message travels: given twice, or otherwise, they would break it.
@@ -96,7 +98,11 @@ pub(crate) struct Connection {
 impl Mcp {
     /// The proxy has no format: its stdout belongs to the protocol.
     pub(crate) fn look(&self) -> Look {
-        self.command.as_ref().map(|McpCommand::Install(install)| install.look).unwrap_or_default()
+        match &self.command {
+            Some(McpCommand::Install(install)) => install.look,
+            Some(McpCommand::Uninstall(uninstall)) => uninstall.look,
+            None => Look::default(),
+        }
     }
 
     /// Whether a host gets the tools of goals, which need no project.
@@ -106,8 +112,10 @@ impl Mcp {
     }
 
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        if let Some(McpCommand::Install(install)) = self.command {
-            return install.perform(session, &self.connection);
+        match self.command {
+            Some(McpCommand::Install(install)) => return install.perform(session, &self.connection),
+            Some(McpCommand::Uninstall(uninstall)) => return uninstall.perform(session),
+            None => {}
         }
         // One thread: starting more takes longer than the work that they would do.
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -194,7 +202,7 @@ struct Logged(Local);
 impl Upstream for Logged {
     async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure> {
         let found = self.0.find(failed).await;
-        self.0.take_notes().iter().for_each(|note| tracing::warn!("{note}"));
+        self.0.take_notes().iter().for_each(|note| tracing::warn!("{}", note.text));
         found
     }
 

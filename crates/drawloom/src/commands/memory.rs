@@ -1,5 +1,6 @@
 //! `drawloom memory`: what agents and users keep between runs.
 
+mod change;
 mod export;
 mod get;
 mod import;
@@ -43,6 +44,8 @@ pub enum Memory {
     Get(get::Get),
     /// Set a key to a value
     Set(set::Set),
+    /// Change a key by what it holds: add, merge or append
+    Change(change::Change),
     /// List keys
     #[command(visible_alias = "ls")]
     List(list::List),
@@ -64,6 +67,7 @@ impl Memory {
         match self {
             Self::Get(get) => get.look,
             Self::Set(set) => set.look,
+            Self::Change(change) => change.look,
             Self::List(list) => list.look,
             Self::Remove(remove) => remove.look,
             Self::Search(search) => search.look,
@@ -77,6 +81,7 @@ impl Memory {
         match self {
             Self::Get(get) => get.perform(session).await,
             Self::Set(set) => set.perform(session).await,
+            Self::Change(change) => change.perform(session).await,
             Self::List(list) => list.perform(session).await,
             Self::Remove(remove) => remove.perform(session).await,
             Self::Search(search) => search.perform(session).await,

@@ -95,7 +95,7 @@ impl Restart {
             Format::Json => session.output.json(&json!({ "server": server, "stopped": before })),
             Format::Human => {
                 session.output.line(format!("serving {} at {} (process {})", project.name(), server.url, server.pid));
-                local.take_notes().into_iter().for_each(|note| session.output.note(note));
+                local.take_notes().into_iter().for_each(|note| session.output.note(note.text));
                 session.output.note("it stops after ten minutes without clients or active runs");
                 if loaded.root().get("listen").is_some() {
                     session.output.note("`listen` of the config is not used: only `drawloom serve` listens there");

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, str::FromStr as _};
 
+use drawloom_wire::numbers;
 use serde_json::Number;
 use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle};
 
@@ -122,7 +123,7 @@ impl Builder {
                 }
                 let tree = match (style, tag) {
                     (ScalarStyle::Plain, None) => {
-                        plain(&text).map_err(|message| fault(at, message, Some("write a number".into())))?
+                        plain(&text).map_err(|(message, hint)| fault(at, message, Some(hint.into())))?
                     }
                     _ => Tree::Text(text.into_owned()),
                 };
@@ -280,14 +281,15 @@ fn refused_tag(at: Position, tag: &str) -> Fault {
 }
 
 /// A scalar without quotes, by the core schema of YAML 1.2.
-fn plain(text: &str) -> Result<Tree, String> {
+fn plain(text: &str) -> Result<Tree, (String, &'static str)> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Tree::Null,
         "true" | "True" | "TRUE" => Tree::Bool(true),
         "false" | "False" | "FALSE" => Tree::Bool(false),
         ".inf" | "+.inf" | "-.inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => {
-            return Err(format!("{text} is not supported as a number"));
+            return Err((format!("{text} is not supported as a number"), "write a number"));
         }
+        _ if numbers::is_too_large(text) => return Err((format!("{text} does not fit in 64 bits"), numbers::HINT)),
         _ => match number(text) {
             Some(number) => Tree::Number(number),
             None => Tree::Text(text.to_owned()),

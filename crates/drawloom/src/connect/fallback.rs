@@ -40,6 +40,7 @@ use crate::{
     project::Project,
     resolve, server_config,
     start::{Running, start},
+    told,
 };
 
 /// The code of a failure that says that no server runs.
@@ -76,7 +77,10 @@ impl Fallback {
         if let (Need::Config, Some(server)) = (need, &server) {
             server_config::check(server, &project.files)?;
             if server_config::is_changed(server) && session.output.format() == Format::Human {
-                session.output.note(server_config::warning(server));
+                let note = server_config::note(server);
+                if told::is_new(&project, &note) {
+                    session.output.note(note.text);
+                }
             }
         }
         let check = if need == Need::Config { project.files.clone() } else { Vec::new() };

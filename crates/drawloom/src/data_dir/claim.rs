@@ -17,8 +17,12 @@ use std::{
 use drawloom_contract::ids::Digest;
 use rustix::{net::sockopt::socket_peercred, process::geteuid};
 
+use super::real_path;
+
 /// How long the holder may take to end: a process that ends may lose its lock a moment before its claim.
 const ENDING: Duration = Duration::from_secs(1);
+/// The same for a command that only looks.
+const ENDING_SOON: Duration = Duration::from_millis(200);
 /// How often the name is tried.
 const TRIES: u32 = 5;
 
@@ -34,6 +38,16 @@ impl Claim {
         let address = SocketAddr::from_abstract_name(name(directory).ok()?).ok()?;
         let peer = socket_peercred(UnixStream::connect_addr(&address).ok()?).ok()?;
         (peer.uid == geteuid()).then(|| peer.pid.as_raw_nonzero().get().unsigned_abs())
+    }
+
+    /// The same, of a directory that may be gone, and only if that process does not end at once.
+    pub(super) fn lasting_holder(directory: &Path) -> Option<u32> {
+        let address = SocketAddr::from_abstract_name(name(directory).ok()?).ok()?;
+        let mut stream = UnixStream::connect_addr(&address).ok()?;
+        let peer = socket_peercred(&stream).ok().filter(|peer| peer.uid == geteuid())?;
+        stream.set_read_timeout(Some(ENDING_SOON)).ok()?;
+        let waited = stream.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        waited.then(|| peer.pid.as_raw_nonzero().get().unsigned_abs())
     }
 
     /// Claims a directory that exists, or says which process of this user has it. `None` when another user has taken the name,
@@ -70,7 +84,7 @@ impl Claim {
 /// The same for every path to the directory, and another one in another mount namespace, where the path may mean another
 /// directory.
 fn name(directory: &Path) -> io::Result<String> {
-    let path = directory.canonicalize()?;
+    let path = real_path(directory)?;
     let namespace = std::fs::metadata("/proc/self/ns/mnt").map_or(0, |found| found.ino());
     let text = format!("{namespace} {}", path.display());
     Ok(format!("drawloom {}", Digest::of(text.as_bytes())))

@@ -3,6 +3,7 @@
 //! Skills are copied beside their destination first, and the new config is checked with them by the loader that `serve` uses.
 //! Then folders are renamed, and the config file last. A step that fails puts everything back.
 
+mod copying;
 mod staging;
 
 use std::{
@@ -12,9 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::ids::Digest;
-
-use self::staging::Staging;
+use self::{copying::Job, staging::Staging};
 use super::{Plan, plan, skills::Skill};
 use crate::{config, exit::CommandError, resolve};
 
@@ -55,8 +54,8 @@ pub(super) fn compare(skill: &Skill, destination: &Path, force: bool) -> Copied 
     }
     // A skill that is imported from where it would be copied to is there already.
     let same_place = matches!((to.canonicalize(), skill.folder.canonicalize()), (Ok(left), Ok(right)) if left == right);
-    let theirs = self::files(&to).ok().and_then(|files| digest(&to, &files).ok());
-    if same_place || theirs.is_some() && theirs == digest(&skill.folder, &files).ok() {
+    let theirs = self::files(&to).ok().and_then(|files| Contents::read(&to, &files).ok());
+    if same_place || theirs.is_some() && theirs == Contents::read(&skill.folder, &files).ok() {
         return Copied::Same;
     }
     let recorded = fs::read_to_string(to.join(RECORD)).ok();
@@ -150,17 +149,9 @@ fn has_uncopied(folder: &Path) -> bool {
     })
 }
 
-/// Names what the files hold.
-fn digest(folder: &Path, files: &[PathBuf]) -> io::Result<Digest> {
-    let mut all = Vec::new();
-    for file in files {
-        let bytes = fs::read(folder.join(file))?;
-        all.extend(file.to_string_lossy().as_bytes());
-        all.push(0);
-        all.extend(Digest::of(&bytes).as_bytes());
-    }
-    Ok(Digest::of(&all))
-}
+/// The names of files and what they hold.
+#[derive(Default)]
+struct Contents(Vec<u8>);
 
 /// Folders and files that were renamed, to be put back when a later step fails.
 #[derive(Default)]
@@ -233,13 +224,16 @@ fn make_folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Copies the skills and checks the new config with them.
 fn stage(plan: &Plan, staged: Option<&Staging>) -> Result<(), CommandError> {
     if let Some(staged) = staged {
-        for (skill, copied) in &plan.copies {
-            let (Copied::New(files) | Copied::Changed(files)) = copied else { continue };
-            copy(skill, files, &staged.new_skills().join(&skill.name)).map_err(|error| {
-                let folder = skill.folder.display();
-                CommandError::failed("cannot_write", format!("cannot copy {folder}: {error}; nothing was changed"))
-            })?;
-        }
+        let jobs = plan.copies.iter().filter_map(|(skill, copied)| match copied {
+            Copied::New(files) | Copied::Changed(files) => {
+                Some(Job { from: &skill.folder, files, to: staged.new_skills().join(&skill.name) })
+            }
+            Copied::Same | Copied::Edited | Copied::Foreign | Copied::Refused(_) => None,
+        });
+        copying::copy_all(&jobs.collect::<Vec<_>>()).map_err(|(folder, error)| {
+            let message = format!("cannot copy {}: {error}; nothing was changed", folder.display());
+            CommandError::failed("cannot_write", message)
+        })?;
     }
     let mut loaded = plan::load(&plan.request, &plan.after).map_err(refused)?;
     let wanted = std::path::absolute(&plan.request.skills).ok();
@@ -260,18 +254,6 @@ fn stage(plan: &Plan, staged: Option<&Staging>) -> Result<(), CommandError> {
 fn refused(mistakes: Vec<config::Mistake>) -> CommandError {
     let error = config::refuse(mistakes);
     CommandError { message: format!("the config would not be valid: {}; nothing was changed", error.message), ..error }
-}
-
-fn copy(skill: &Skill, files: &[PathBuf], to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for file in files {
-        let place = to.join(file);
-        if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::copy(skill.folder.join(file), &place)?;
-    }
-    fs::write(to.join(RECORD), format!("{}\n", digest(to, files)?))
 }
 
 /// Puts the skills in their places, and the config file last.

@@ -367,3 +367,38 @@ fn a_start_and_doctor_report_findings_of_runtime_agents_and_know_what_runtime_ha
         assert!(text.contains("agent coached/a lists the tool Memory but `memory_scopes` is empty"), "{text}");
     }
 }
+
+/// The examples that a help prints, as lines for a shell.
+fn printed(home: &Home, arguments: &[&str]) -> Vec<String> {
+    let help = home.run(&[arguments, &["--help"]].concat()).exits(0).stdout;
+    let (_, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("no examples: {help}"));
+    let lines = examples.lines().take_while(|line| line.starts_with("  "));
+    lines.map(|line| line.trim().split("   ").next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_examples_of_the_help_work_in_a_new_project_as_they_are_printed() {
+    let commands = ["create", "ls", "show", "fork", "diff", "promote", "retire", "verify"];
+    let of_commands: Vec<Vec<&str>> = commands.iter().map(|command| vec!["defs", command]).collect();
+    for helps in [vec![vec!["defs"]], of_commands] {
+        let home = Home::new();
+        std::fs::remove_file(home.path().join("drawloom.yaml")).expect("it was there");
+        let data = tempfile::tempdir().expect("a directory outside of the volume");
+        let binary = std::path::Path::new(env!("CARGO_BIN_EXE_drawloom")).parent().expect("a folder");
+        let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("PATH"));
+        let shell = |line: &str| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", line]).current_dir(home.path()).env_clear().env("PATH", &path).env("TZ", "UTC");
+            command.env("HOME", home.path()).env("DRAWLOOM_DATA_DIR", data.path()).stdin(std::process::Stdio::null());
+            home.finish(&mut command)
+        };
+        shell("drawloom init --yes").exits(0);
+        let lines: Vec<String> = helps.iter().flat_map(|help| printed(&home, help)).collect();
+        assert!(lines.len() >= 10, "{lines:?}");
+        for line in &lines {
+            let ran = shell(line);
+            assert_eq!(ran.code, 0, "{line}: {ran:#?}");
+        }
+        shell("drawloom stop").exits(0);
+    }
+}

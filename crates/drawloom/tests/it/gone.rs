@@ -38,12 +38,74 @@ fn a_server_whose_data_is_deleted_says_so_and_no_second_one_starts_beside_it() {
         assert!(health.starts_with("HTTP/1.1 503") && health.contains("store_gone"), "{path}: {health}");
     }
     // The lock file went with the directory; the server still has the path.
-    let second = home.run(&["serve", "--json", "--listen", "127.0.0.1:0"]).exits(2).json();
-    assert_eq!(second["error"]["code"], json!("in_use"), "{second}");
+    let second = home.run(&["serve", "--json", "--listen", "127.0.0.1:0"]).exits(1).json();
+    assert_eq!(second["error"]["code"], json!("store_gone"), "{second}");
     let said = server.stop_and_read();
     assert!(said.contains("was deleted or moved while the server was using it"), "{said}");
     assert_eq!(said.matches("cannot write a group of entries").count(), 1, "said once:\n{said}");
     home.serve();
+}
+
+/// Commands that need neither data nor a server of the project.
+const OTHERS: &[&str] = &[
+    "drawloom agents show",
+    "drawloom init",
+    "drawloom import claude-code",
+    "drawloom mcp install",
+    "drawloom mcp uninstall",
+    "drawloom projects list",
+    "drawloom projects rm",
+    "drawloom skills list",
+    "drawloom skills show",
+    "drawloom validate",
+    "drawloom config schema",
+    "drawloom config show",
+    "drawloom trust",
+    "drawloom demo",
+    "drawloom goal demo",
+    "drawloom completions",
+    "drawloom complete",
+    "drawloom man",
+];
+
+#[test]
+fn every_command_says_the_same_of_data_that_was_deleted_under_a_server() {
+    let home = Home::new();
+    let server = home.serve();
+    let mut command = home.command(&["run", "echo", "hi"]);
+    home.finish(command.env("DRAWLOOM_URL", &server.url)).exits(0);
+    fs::remove_dir_all(home.data()).expect("the data directory");
+    let pid = server.child.id();
+    for (file, text) in [
+        ("reviews.yaml", "[{ agent: echo, prompt: hi }]\n"),
+        ("memory.jsonl", "{ \"key\": \"k\", \"value\": 1 }\n"),
+        ("writer.yaml", "{ description: Writes. }\n"),
+        ("style.yaml", "{ description: A style. }\n"),
+    ] {
+        home.write(file, text);
+    }
+    let message = format!("<home>/data was deleted, moved or replaced while process {pid} was using it");
+    let mut walked = 0;
+    for (path, line) in crate::help::first_examples() {
+        if OTHERS.contains(&path.as_str()) {
+            continue;
+        }
+        let line = match path.as_str() {
+            "drawloom call" => "drawloom call list_runs".to_owned(),
+            "drawloom goal run" => format!("{line} --no-cwd"),
+            _ => line,
+        };
+        let mut words = crate::help::words(&line);
+        words.remove(0);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ran = home.run(&words);
+        assert_ne!(ran.code, 0, "{line}: {ran:#?}");
+        let said = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(&message) && said.contains(&format!("kill {pid}")), "{line}: {ran:#?}");
+        assert!(!home.data().exists(), "{line} made new data");
+        walked += 1;
+    }
+    assert!(walked > 60, "{walked}");
 }
 
 #[test]
@@ -79,10 +141,21 @@ fn a_log_that_was_removed_after_a_crash_is_noticed_at_the_start_and_told_until_s
 
 /// One request by hand; the whole answer.
 fn get(url: &str, path: &str) -> String {
+    send(url, "GET", path, "")
+}
+
+/// The same with a method and a body of JSON.
+pub(crate) fn send(url: &str, method: &str, path: &str, body: &str) -> String {
     use std::io::{Read as _, Write as _};
     let address = url.strip_prefix("http://").expect("an address");
     let mut stream = std::net::TcpStream::connect(address).expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
+    if !body.is_empty() {
+        let length = body.len();
+        head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"));
+        head.push_str("Accept: application/json, text/event-stream\r\n");
+    }
+    write!(stream, "{head}\r\n{body}").expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer

@@ -112,6 +112,22 @@ fn every_command_has_json_and_every_list_is_also_ls() {
     }
 }
 
+/// The first example of every command, by the command's full name.
+pub(crate) fn first_examples() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (path, command) in all_leaves() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples = help.split_once("Examples:\n").map(|(_, examples)| examples).unwrap_or_default();
+        let mut lines = examples.lines().take_while(|line| !line.is_empty()).map(str::trim);
+        if let Some(example) = lines.find(|line| line.contains("drawloom ")) {
+            let line = example.split("   ").next().unwrap_or_default();
+            let line = line.rsplit("| ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
+            found.push((path, line.trim().to_owned()));
+        }
+    }
+    found
+}
+
 #[test]
 fn every_command_has_examples_that_parse() {
     let mut checked = 0;
@@ -134,7 +150,7 @@ fn every_command_has_examples_that_parse() {
 }
 
 /// The words of a command line, as far as examples need a shell.
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let (mut words, mut quoted) = (vec![String::new()], false);
     for sign in line.chars() {
         match sign {

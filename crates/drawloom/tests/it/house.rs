@@ -191,3 +191,25 @@ fn no_integration_test_is_forgotten() {
     }
     assert!(checked >= 9, "the check found only {checked} files");
 }
+
+/// Files whose texts name commands although callers of the API may see them: they are about a shell, or only people read them.
+const NAME_COMMANDS: &[&str] =
+    &["checkout/src/error.rs", "goal/src/walk/iteration.rs", "substrate/src/definitions/power.rs"];
+
+#[test]
+fn hints_of_the_server_name_operations_and_the_terminal_makes_commands_of_them() {
+    let commands =
+        ["runs", "goal", "worktree", "memory", "channels", "artifacts", "defs", "evaluations", "agents", "call"];
+    for name in ["contract", "engine", "server", "substrate", "store", "goal", "checkout", "tools"] {
+        let mut files = Vec::new();
+        rust_files(&workspace().join("crates").join(name).join("src"), &mut files);
+        for file in files.iter().filter(|file| !NAME_COMMANDS.iter().any(|known| file.ends_with(known))) {
+            let (text, file) = (fs::read_to_string(file).expect("source"), file.display());
+            let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            for line in lines {
+                let found = commands.iter().find(|command| line.contains(&format!("`drawloom {command} ")));
+                assert!(found.is_none(), "{file}: name the operation instead: {line}");
+            }
+        }
+    }
+}

@@ -232,3 +232,60 @@ fn what_a_host_could_not_start_is_refused_at_once() {
         assert!(refused.stderr.contains(says), "{}", refused.stderr);
     }
 }
+
+fn uninstall(home: &Home, arguments: &[&str]) -> Ran {
+    let mut command = home.command(&["mcp", "uninstall"]);
+    command.args(arguments).env("PATH", "/nowhere").env_remove("CODEX_HOME").env_remove("CLINE_MCP_SETTINGS_PATH");
+    home.finish(&mut command)
+}
+
+#[test]
+fn uninstall_takes_out_of_every_client_what_install_wrote_and_nothing_else() {
+    let home = Home::new();
+    assert_eq!(uninstall(&home, &[]).exits(0).stdout, "no MCP host is connected\n");
+    for client in CLIENTS {
+        // A file that the user has, with comments where the format takes them.
+        let empty = install(&home, &["--client", client, "--json"]).exits(0).json();
+        let file = empty["file"].as_str().expect("a file").replace("<home>", &home.path().to_string_lossy());
+        let before = if file.ends_with(".toml") { "# mine\nmodel = \"m\"\n" } else { "{\n  \"mine\": [1, 2]\n}\n" };
+        std::fs::create_dir_all(std::path::Path::new(&file).parent().expect("a directory")).expect("a directory");
+        std::fs::write(&file, before).expect("a file");
+        let read = || std::fs::read_to_string(&file).expect("a file");
+
+        install(&home, &["--client", client, "--write", "--yes"]).exits(0);
+        let connected = read();
+        let shown = uninstall(&home, &["--client", client]).exits(0);
+        assert!(shown.stdout.contains("drawloom") && shown.stdout.contains("\n-"), "{client}: {shown:#?}");
+        uninstall(&home, &["--client", client, "--write"]).exits(3);
+        assert_eq!(read(), connected, "{client}: nobody agreed");
+        let listed = uninstall(&home, &["--json"]).exits(0).json();
+        assert_eq!(
+            (listed["clients"].as_array().map(Vec::len), &listed["clients"][0]["client"]),
+            (Some(1), &client.into())
+        );
+
+        let removed = uninstall(&home, &["--client", client, "--write", "--yes", "--json"]).exits(0).json();
+        assert_eq!((removed["removed"] == true, read()), (true, before.to_owned()), "{client}");
+        let again = uninstall(&home, &["--client", client, "--write", "--yes", "--json"]).exits(0).json();
+        assert_eq!((again["removed"] == false, read()), (true, before.to_owned()), "{client}: twice is once");
+    }
+}
+
+#[test]
+fn uninstall_leaves_an_entry_that_install_did_not_write_and_plugin_files_that_were_edited() {
+    let home = Home::new();
+    let others = "{ \"mcpServers\": { \"drawloom\": { \"command\": \"npx\", \"args\": [\"x\"] } } }";
+    home.write(".claude.json", others);
+    let refused = uninstall(&home, &["--client", "claude", "--write", "--yes", "--json"]).exits(2).json();
+    assert_eq!(refused["error"]["code"], "entry_of_others");
+    assert_eq!(std::fs::read_to_string(home.path().join(".claude.json")).expect("a file"), others);
+
+    install(&home, &["--client", "claude", "--plugin", "plugin"]).exits(0);
+    home.write("plugin/commands/review.md", "mine");
+    let first = uninstall(&home, &["--client", "claude", "--plugin", "plugin", "--json"]).exits(0).json();
+    assert_eq!(first["kept"], serde_json::json!(["commands/review.md"]), "{first}");
+    assert!(home.path().join("plugin/commands/review.md").exists() && !home.path().join("plugin/.mcp.json").exists());
+    std::fs::remove_file(home.path().join("plugin/commands/review.md")).expect("a file");
+    uninstall(&home, &["--client", "claude", "--plugin", "plugin"]).exits(0);
+    assert!(!home.path().join("plugin").exists());
+}

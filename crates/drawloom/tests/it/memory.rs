@@ -191,7 +191,7 @@ fn a_tool_without_its_gate_and_a_gate_without_its_tool_are_told() {
     let run = home.run(&["run", "reviewer", "x", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run").to_owned();
     let events = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
-    assert!(events.contains("`memory_scopes` is empty (to allow it, write `memory_scopes: [agent]`)"), "{events}");
+    assert!(events.contains("`memory_scopes` is empty (to allow it, write `memory_scopes: [user]`)"), "{events}");
     home.write("drawloom.yaml", &CONFIG.replace("memory_scopes: [user]", "memory_scopes: [usr]"));
     assert!(home.run(&["validate", "drawloom.yaml", "--json"]).exits(2).stdout.contains("usr"));
 }

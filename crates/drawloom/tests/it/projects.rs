@@ -243,7 +243,24 @@ fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
     assert_eq!(person.status("moved")["has_data"], false);
     let left = person.status("moved")["left_behind"].clone();
     let said = person.run("moved", &["status"]).exits(0);
-    assert!(said.stderr.contains("one/drawloom.yaml is gone") && said.stderr.contains("drawloom adopt"), "{said:#?}");
+    let proposal = format!("`drawloom adopt {}`", left[0]["data_dir"].as_str().expect("a path"));
+    assert!(said.stderr.contains("one/drawloom.yaml, which is gone") && said.stderr.contains(&proposal), "{said:#?}");
+    // Other projects are not told, and commands that would make new data are.
+    person.make("new", "new");
+    assert_eq!(person.run("new", &["status"]).exits(0).stderr, "");
+    assert_eq!(person.run("new", &["runs", "list"]).exits(0).stderr, "");
+    let listed = person.run("moved", &["runs", "list"]).exits(0);
+    assert!(listed.stderr.contains(&proposal), "{listed:#?}");
+    let refused = person.run("moved", &["run", "writter", "go"]);
+    assert!(refused.stderr.contains(&proposal), "{refused:#?}");
+    person.run("moved", &["stop"]).exits(0);
+    std::fs::remove_dir_all(PathBuf::from(
+        person.status("moved")["data_dir"]
+            .as_str()
+            .expect("a path")
+            .replace("<home>", &person.0.path().to_string_lossy()),
+    ))
+    .expect("the data of a server without runs");
     let all = person.run("moved", &["status", "--all"]).exits(0);
     assert!(all.stdout.contains("(gone)"), "{all:#?}");
     let home = person.0.path().to_string_lossy();
@@ -268,12 +285,14 @@ fn data_of_versions_with_one_place_for_all_is_named_and_adopted() {
     let mut before = person.command(&person.folder("one"), &["run", "writer", "go"]);
     person.0.finish(before.env("DRAWLOOM_DATA_DIR", &old)).exits(0);
     assert_eq!(person.runs("one"), 0);
-    let said = person.run("two", &["status"]).exits(0);
+    assert_eq!(person.run("two", &["status"]).exits(0).stderr, "");
+    let said = person.run("two", &["status", "--all"]).exits(0);
     assert!(said.stderr.contains("data of an earlier version is in"), "{said:#?}");
     person.run("one", &["adopt", old.to_str().expect("text")]).exits(0);
     assert_eq!(person.runs("one"), 1);
     assert!(!old.join("drawloom.db").exists());
-    assert_eq!(person.run("two", &["status"]).exits(0).stderr, "");
+    let after = person.run("two", &["status", "--all"]).exits(0);
+    assert!(!after.stderr.contains("earlier version"), "{after:#?}");
 }
 
 #[test]
@@ -314,4 +333,61 @@ fn without_a_config_there_is_no_project() {
         let refused = person.0.finish(&mut person.command(&nowhere, &arguments)).exits(2);
         assert!(refused.stderr.contains("no drawloom.yaml found in this directory or its parents"), "{refused:#?}");
     }
+}
+
+#[test]
+fn a_folder_with_a_new_config_that_was_copied_and_deleted_is_recognised_by_its_content() {
+    let person = Person::new();
+    person.run("one", &["run", "writer", "go"]).exits(0);
+    person.run("one", &["stop"]).exits(0);
+    std::fs::create_dir_all(person.folder("moved/files")).expect("a directory");
+    std::fs::copy(person.folder("one/drawloom.yaml"), person.folder("moved/drawloom.yaml")).expect("a copy");
+    assert_eq!(person.status("moved")["left_behind"], json!([]), "the first one is still there");
+    std::fs::remove_dir_all(person.folder("one")).expect("it was there");
+    assert_eq!(person.status("moved")["left_behind"][0]["config"], json!("<home>/one/drawloom.yaml"));
+    // A config that was edited after the move is found by its folder.
+    std::fs::rename(person.folder("two"), person.folder("linking")).expect("it moves");
+    person.0.write("linking/drawloom.yaml", &PROJECT.replace("NAME", "edited"));
+    assert_eq!(person.status("linking")["left_behind"], json!([]), "two has no data");
+}
+
+#[test]
+fn a_project_is_deleted_with_its_data_and_refs_after_a_question() {
+    let person = Person::new();
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(arguments);
+        let ran = git.current_dir(person.folder("one")).env("HOME", person.0.path()).output().expect("git starts");
+        assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).expect("text")
+    };
+    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "."], &["commit", "-qm", "first"]] {
+        git(arguments);
+    }
+    let goal = ["goal", "run", "Write it", "--criteria", "It is there.", "--backend", "mock", "--cleanup", "never"];
+    person.run("one", &[&goal[..], &["--config", "drawloom.yaml", "--cwd", "."]].concat()).exits(0);
+    person.run("two", &["run", "writer", "go"]).exits(0);
+    assert!(git(&["for-each-ref"]).contains("refs/drawloom/"));
+    let home = person.0.path().to_string_lossy().into_owned();
+    let data = PathBuf::from(person.status("one")["data_dir"].as_str().expect("a path").replace("<home>", &home));
+    let checkouts = std::fs::read_dir(person.0.path().join(".local/share/drawloom/checkouts")).expect("checkouts");
+    assert_eq!(checkouts.count(), 1);
+    let runs = person.run("two", &["projects", "rm", "one", "--yes", "--json"]).exits(2).json();
+    assert_eq!(runs["error"]["code"], "data_in_use", "its server runs: {runs}");
+    person.run("one", &["stop"]).exits(0);
+    let unasked = person.run("two", &["projects", "rm", "one"]).exits(3);
+    assert!(unasked.stderr.contains("checkouts and refs of 1 goal") && data.exists(), "{unasked:#?}");
+    let unknown = person.run("two", &["projects", "rm", "onne"]).exits(2);
+    assert!(unknown.stderr.contains("did you mean one?"), "{unknown:#?}");
+    let removed = person.run("two", &["projects", "rm", "one", "--yes", "--json"]).exits(0).json();
+    assert!(removed["refs"].as_u64() > Some(0) && removed["problems"] == json!([]), "{removed}");
+    assert!(!git(&["for-each-ref"]).contains("refs/drawloom/"), "{removed}");
+    let left = std::fs::read_dir(person.0.path().join(".local/share/drawloom/checkouts")).expect("checkouts");
+    assert_eq!((data.exists(), left.count()), (false, 0));
+    let listed = person.run("two", &["projects", "list", "--json"]).exits(0).json();
+    assert_eq!(
+        (listed["projects"].as_array().map(Vec::len), &listed["projects"][0]["project"]),
+        (Some(1), &json!("two"))
+    );
+    assert!(person.folder("one/drawloom.yaml").exists(), "files of the user are not touched");
 }

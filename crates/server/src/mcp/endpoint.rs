@@ -15,6 +15,7 @@ use drawloom_contract::{
     ids::{Tenant, UserId},
     suggest::closest,
 };
+use drawloom_wire::numbers;
 use futures::StreamExt as _;
 use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
 use hyper::body::Frame;
@@ -151,6 +152,9 @@ impl Endpoint {
         app.entropy.check().map_err(Failure::from)?;
         let held = read_body(app, &parts.headers, body, app.limits.body).await?;
         let bytes = held.bytes.clone();
+        if let Err(failure) = numbers::check(&bytes, "the message") {
+            return Ok(messages::refuse(&bytes, &failure.message));
+        }
         if cancel::take(&self.shared, &view, &bytes).await {
             return Ok(accepted());
         }

@@ -70,7 +70,7 @@ impl Files {
     /// nothing about whether it is there.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let gone = |path: &Path, what| StoreError::Gone {
-            detail: format!("{} {what} while the server was using it", path.display()),
+            detail: format!("{} {what} while the server was using it (process {})", path.display(), std::process::id()),
         };
         if let Some(what) = change(look(CWD, &self.path), self.known) {
             return Err(gone(&self.path, what));

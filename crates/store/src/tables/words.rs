@@ -2,6 +2,7 @@
 //!
 //! A commit of a value does not touch the index: see `index.rs`.
 
+mod bigrams;
 mod index;
 mod score;
 
@@ -29,6 +30,13 @@ pub(crate) const STEPS: &[Step] = &[
     ),
     // Revisions whose values are gone and whose words are still in the index.
     (10, "CREATE TABLE value_words_gone (revision INTEGER PRIMARY KEY);"),
+    // Texts without spaces are indexed otherwise now, so every value is indexed again.
+    (
+        11,
+        "INSERT INTO value_words (value_words) VALUES ('delete-all');
+        DELETE FROM value_words_gone;
+        UPDATE value_revisions SET indexed = 0 WHERE one = 1;",
+    ),
 ];
 
 /// What kind of index it is.
@@ -169,7 +177,8 @@ fn query(terms: &[Term], needs: Needs) -> Option<String> {
     let quoted = terms.iter().filter(|term| term.words.chars().any(char::is_alphanumeric)).map(|term| {
         let plain: String =
             term.words.chars().map(|sign| if sign == '"' || sign.is_control() { ' ' } else { sign }).collect();
-        format!("\"{}\"{}", plain, if term.is_prefix { " *" } else { "" })
+        let (words, is_begun) = bigrams::of_query(&plain);
+        format!("\"{words}\"{}", if term.is_prefix || is_begun { " *" } else { "" })
     });
     let quoted: Vec<String> = quoted.collect();
     let operator = match needs {
@@ -189,5 +198,7 @@ mod tests {
         let terms = [term("say \"hi\" OR", false), term("--", false), term("walk", true)];
         assert_eq!(query(&terms, Needs::EveryTerm).as_deref(), Some("\"say  hi  OR\" AND \"walk\" *"));
         assert_eq!(query(&terms[1..2], Needs::AnyTerm), None);
+        assert_eq!(query(&[term("京都に", false)], Needs::AnyTerm).as_deref(), Some("\" 京都 都に \""));
+        assert_eq!(query(&[term("都", false)], Needs::AnyTerm).as_deref(), Some("\" 都 \" *"));
     }
 }

@@ -19,8 +19,8 @@ use crate::{
 /// A store of every earlier format, each with 14 runs.
 const ALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden");
 /// A store of the format before.
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-9/drawloom.db");
-const BEFORE: u32 = 9;
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-10/drawloom.db");
+const BEFORE: u32 = 10;
 
 fn put_golden(directory: &Path) -> PathBuf {
     let file = directory.join("drawloom.db");
@@ -48,8 +48,8 @@ async fn the_copy_of_the_format_before_stays_until_the_first_clean_close() {
     put_golden(directory.path());
     let opened = open(&directory);
     assert_whole(&opened).await;
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format10"]);
-    let copy = directory.path().join("drawloom.db.before-format10");
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format11"]);
+    let copy = directory.path().join("drawloom.db.before-format11");
     let found = inspect(&copy).expect("a copy that can be restored");
     assert_eq!((found.format, found.runs), (BEFORE, 14));
     let bytes = fs::read(&copy).expect("a copy");
@@ -72,10 +72,10 @@ async fn the_copy_stays_when_the_store_was_deleted_or_taken_over() {
     let first = open(&directory);
     let second = open(&directory);
     first.store.close().await.expect("an orderly end");
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format10"]);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format11"]);
     fs::remove_file(file).expect("a file");
     drop(second.store.close().await);
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format10"]);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format11"]);
 }
 
 fn format(directory: &Path) -> u32 {
@@ -142,7 +142,7 @@ async fn a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens() {
         if output.status.success() {
             assert_passed(&output);
         }
-        let is_copied = directory.path().join("drawloom.db.before-format10").exists();
+        let is_copied = directory.path().join("drawloom.db.before-format11").exists();
         let found = format(directory.path());
         match found == BEFORE {
             true => before += 1,
@@ -170,7 +170,7 @@ async fn without_room_for_the_copy_the_store_stays_as_it_is() {
     // A disk that other processes fill while the copy is made.
     if Command::new("strace").arg("-V").output().is_ok() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let part = directory.path().join("drawloom.db.before-format10.part").display().to_string();
+        let part = directory.path().join("drawloom.db.before-format11.part").display().to_string();
         let full = "inject=pwrite64:error=ENOSPC:when=10+";
         let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", &part, "-e", full];
         assert_passed(&run_in(&golden, &strace, directory.path(), name));
@@ -188,4 +188,42 @@ fn where_the_copy_has_no_room(directory: &Path) {
     assert!(matches!(refused, StoreError::NoRoomForCopy { .. }), "{refused:?}");
     assert!(fs::read(&file).expect("a store") == before, "the store was changed");
     assert_eq!(copies(directory), [""; 0]);
+}
+
+/// The store of the format before with a text in its index that is one word there.
+fn put_unsplit(directory: &Path) {
+    let file = put_golden(directory);
+    let connection = rusqlite::Connection::open(file).expect("a store");
+    let find = "SELECT revision FROM key_values WHERE searched <> 0 AND value LIKE '%the golden words%'";
+    let revision: i64 = connection.query_row(find, [], |row| row.get(0)).expect("a value");
+    let change = "UPDATE key_values SET value = replace(value, 'the golden words', '東京都に住む') WHERE revision = ?1";
+    connection.execute(change, [revision]).expect("a value");
+    connection.execute("DELETE FROM value_words WHERE rowid = ?1", [revision]).expect("indexed");
+    let index = "INSERT INTO value_words (rowid, key, text) VALUES (?1, 'golden', '東京都に住む')";
+    connection.execute(index, [revision]).expect("indexed");
+    connection.execute("UPDATE value_revisions SET indexed = revision", []).expect("all are indexed");
+}
+
+#[tokio::test]
+async fn values_of_an_earlier_format_are_indexed_again_once() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    put_unsplit(directory.path());
+    let search = |words: &str| drawloom_store::Search {
+        tenant: drawloom_contract::ids::Tenant::default_tenant(),
+        space: drawloom_contract::values::MEMORY,
+        owners: vec!["tenant".into()],
+        prefix: String::new(),
+        terms: vec![drawloom_store::Term { words: words.into(), is_prefix: false }],
+        needs: drawloom_store::Needs::EveryTerm,
+        limit: 10,
+    };
+    for opening in 1..=2 {
+        let opened = open(&directory);
+        for (words, count) in [("京都", 1), ("golden", 1), ("words", 0)] {
+            let hits = opened.store.search(search(words), at(1_900_000_000_000)).await.expect("a readable store");
+            assert_eq!(hits.len(), count, "{words} at opening {opening}");
+        }
+        assert_eq!(opened.store.integrity().await, Ok(()));
+        opened.store.close().await.expect("an orderly end");
+    }
 }

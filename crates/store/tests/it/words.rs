@@ -217,3 +217,36 @@ async fn memory_and_artifacts_of_a_tree_go_with_the_tree_and_no_others_do() {
     let found = async |run| bench.store.find_value(&artifact(run), at(1)).await.map(|kept| kept.is_some());
     assert_eq!((found(1).await, found(2).await), (Ok(false), Ok(true)));
 }
+
+#[tokio::test]
+async fn words_of_chinese_japanese_and_korean_are_found_inside_of_their_runs() {
+    let bench = Bench::new();
+    bench.set("user/ann", "tokyo", json!("東京都に住む人の言語はRust言語です")).await;
+    bench.set("user/ann", "beijing", json!({ "城市": "北京大学的研究报告" })).await;
+    bench.set("user/ann", "seoul", json!("한국어를 배우는 학생")).await;
+    bench.set("user/ann", "目的:latin", json!("no such words, but a lock")).await;
+    for (words, wanted) in [
+        (&["京都"][..], &["tokyo"][..]),
+        (&["言語"], &["tokyo"]),
+        (&["Rust言語"], &["tokyo"]),
+        (&["rust"], &["tokyo"]),
+        (&["言語は", "東京"], &["tokyo"]),
+        (&["東"], &["tokyo"]),
+        (&["す"], &["tokyo"]),
+        (&["东京"], &[]),
+        (&["京東"], &[]),
+        (&["大学的研究"], &["beijing"]),
+        (&["城市"], &["beijing"]),
+        (&["京"], &["beijing", "tokyo"]),
+        (&["한국어"], &["seoul"]),
+        (&["학생"], &["seoul"]),
+        (&["국어*"], &["seoul"]),
+        (&["目的"], &["目的:latin"]),
+        (&["lock"], &["目的:latin"]),
+    ] {
+        let mut found = bench.keys(ask(words), 1).await;
+        found.sort();
+        assert_eq!(found, wanted, "{words:?}");
+    }
+    assert_eq!(bench.store.integrity().await, Ok(()));
+}

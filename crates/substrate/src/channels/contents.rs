@@ -11,7 +11,7 @@ use drawloom_contract::{
 use serde_json::{Value, json};
 
 use super::{
-    By, Channel, ChannelError, Channels, LogsAsked, Place,
+    By, Channel, ChannelError, Channels, LogsAsked, Place, Unread,
     place::{CHANNELS, DEFERRED, prefix_of, range_of},
 };
 
@@ -47,10 +47,11 @@ impl fmt::Display for Left {
 }
 
 /// What a channel keeps, for all its owners together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     pub messages: u64,
     pub owners: u64,
+    pub unread: Unread,
 }
 
 impl Channels {
@@ -70,7 +71,7 @@ impl Channels {
     /// What a channel keeps.
     pub async fn count(&self, tenant: &Tenant, name: &str) -> Result<Counted, ChannelError> {
         let mut counted = Counted::default();
-        let mut after = None;
+        let (mut after, mut logs) = (None, Vec::new());
         loop {
             let asked = LogsAsked {
                 space: CHANNELS,
@@ -85,9 +86,15 @@ impl Channels {
             }
             match page.last() {
                 Some(last) if page.len() as u32 == PAGE => after = Some((tenant.clone(), last.log.name.clone())),
-                _ => return Ok(counted),
+                _ => {
+                    logs.extend(page);
+                    break;
+                }
             }
+            logs.extend(page);
         }
+        counted.unread = self.unread(tenant, name, &logs).await?;
+        Ok(counted)
     }
 
     /// The names of the logs of a channel, and of the owners of its values: of one place, or of all.

@@ -120,11 +120,12 @@ impl Channels {
         let Applied { result, answer: first, .. } = self.parts.logs.change_log(change, once).await?;
         let mut answer = if is_keyed { first } else { answer };
         answer["cursor"] = show_cursor(result.sequences.first().copied().unwrap_or(result.head)).into();
-        answer["dropped_oldest"] = result.dropped.into();
-        if result.dropped > 0 {
+        let lost = if result.dropped > 0 { self.lost(place, result.dropped).await? } else { 0 };
+        answer["dropped_oldest"] = lost.into();
+        if lost > 0 {
             let dropped = format!(
-                "channel {:?} was full: its {} oldest messages were dropped (max_messages is {})",
-                channel.name, result.dropped, channel.config.max_messages
+                "channel {:?} was full: its {lost} oldest messages were dropped unread (max_messages is {})",
+                channel.name, channel.config.max_messages
             );
             let mut warnings: Vec<Value> = answer["warnings"].as_array().cloned().unwrap_or_default();
             warnings.push(dropped.into());

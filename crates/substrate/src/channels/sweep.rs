@@ -1,4 +1,4 @@
-//! Removes expired messages from the beginning of logs. Readers never see them; this frees their place. Messages of groups whose attempts
+//! Removes expired messages from the beginning of logs, and those that every reader of a queue has read. Messages of groups whose attempts
 //! are used up go to the dead-letter channels, also when no member comes for more.
 
 use std::{sync::Arc, time::Duration};
@@ -37,7 +37,7 @@ impl Channels {
             self.parts.clock.sleep_until(self.parts.clock.now().after(EVERY)).await;
             match self.sweep().await {
                 Ok(0) => {}
-                Ok(messages) => tracing::debug!(messages, "expired messages were removed"),
+                Ok(messages) => tracing::debug!(messages, "expired and read messages were removed"),
                 Err(error) => tracing::warn!(%error, "expired messages could not be removed; it is tried again"),
             }
             if let Err(error) = self.bury_all().await {
@@ -61,14 +61,19 @@ impl Channels {
         }
     }
 
-    /// Removes expired messages; says how many.
+    /// Removes expired and read messages; says how many.
     pub(super) async fn sweep(&self) -> Result<u64, ChannelError> {
         let (mut removed, mut after) = (0, None);
         loop {
             let asked = LogsAsked { space: CHANNELS, within: None, after: after.take(), limit: PAGE };
             let page = self.parts.backlog.list_logs(&asked).await?;
-            for state in page.iter().filter(|state| state.kept > 0) {
+            for state in &page {
+                if state.kept == 0 {
+                    self.forget_read(&state.log);
+                    continue;
+                }
                 removed += self.sweep_log(&state.log).await?;
+                removed += self.remove_read(&state.log).await?;
             }
             match page.last() {
                 Some(last) if page.len() as u32 == PAGE => {

@@ -5,6 +5,7 @@ mod gone;
 mod groups;
 mod kept;
 mod limits;
+mod readers;
 mod table;
 mod tool;
 mod turns;

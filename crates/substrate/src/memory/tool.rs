@@ -24,7 +24,7 @@ pub const TOOL: StoreTool =
 
 const NAME: &str = "Memory";
 
-const GATE: Gate = Gate::new("memory_scopes", "memory_scopes: [agent]", "use memory", |gates| {
+const GATE: Gate = Gate::new("memory_scopes", "memory_scopes: [user]", "use memory", |gates| {
     gates.definition.memory_scopes.is_empty()
 });
 

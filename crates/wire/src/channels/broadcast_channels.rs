@@ -83,7 +83,7 @@ pub struct BroadcastResult {
     /// When a deferred message becomes visible (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible_at: Option<String>,
-    /// How many of the oldest messages were dropped because the channel was full.
+    /// How many of the oldest messages were dropped before every reader had read them, because the channel was full.
     #[serde(default)]
     pub dropped_oldest: u64,
     /// Why it was not published.

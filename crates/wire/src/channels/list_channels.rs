@@ -1,6 +1,9 @@
 //! `list_channels`: the channels of the tenant.
 
-use drawloom_contract::channel::{ChannelScope, Semantic};
+use drawloom_contract::{
+    channel::{ChannelScope, Semantic},
+    ids::{AgentName, UserId},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,9 +73,31 @@ pub struct ChannelDescriptor {
     /// How many messages it has, of all owners.
     #[serde(default)]
     pub message_count: u64,
+    /// How many of them have readers that did not read them: for each owner those of the reader that is furthest behind, or all when
+    /// nothing has read yet. Only in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_count: Option<u64>,
+    /// Its readers, those with the most unread messages first; at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<ChannelReader>,
     /// What the caller should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// A reader of a channel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChannelReader {
+    /// `all` for the readers of a queue, which share a cursor; the consumer of a broadcast channel, with its user; or `group/NAME`.
+    pub reader: String,
+    /// The user, of a channel with the scope `user`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
+    /// The agent, of a channel with the scope `agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// Messages that it has not read; of a group also those that were not acknowledged.
+    pub unread: u64,
 }
 
 impl Request for ListChannels {

@@ -64,7 +64,7 @@ pub struct Published {
     /// When a deferred message becomes visible (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible_at: Option<String>,
-    /// How many of the oldest messages were dropped because the channel was full.
+    /// How many of the oldest messages were dropped before every reader had read them, because the channel was full.
     pub dropped_oldest: u64,
     /// What the caller should know, such as a wait that was clipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

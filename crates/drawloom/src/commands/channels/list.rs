@@ -1,14 +1,14 @@
 //! `drawloom channels list`.
 
 use clap::Args;
-use drawloom_wire::channels::{ChannelDescriptor, ListChannels};
+use drawloom_wire::channels::{ChannelDescriptor, ChannelReader, ListChannels};
 
 use crate::{
     cli::{Look, Quiet},
     commands::Session,
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Column, Format, Style, Text, first_line},
+    output::{Column, Format, Style, Text, count, first_line},
 };
 
 /// List channels with their settings
@@ -46,6 +46,8 @@ impl List {
                     Column::new("scope"),
                     Column::new("semantic"),
                     Column::new("messages").right(),
+                    Column::new("unread").right(),
+                    Column::new("unread by").shrinks_to(12).optional(2),
                     Column::new("from"),
                     Column::new("description").shrinks_to(16),
                 ];
@@ -59,13 +61,28 @@ impl List {
     }
 }
 
-fn row(channel: &ChannelDescriptor) -> [Text; 6] {
+fn row(channel: &ChannelDescriptor) -> [Text; 8] {
     [
         Text::new(&channel.name).style(Style::Bold),
         Text::new(channel.scope.as_str()),
         Text::new(channel.semantic.as_str()),
         Text::new(format!("{}/{}", channel.message_count, channel.max_messages)),
+        Text::new(channel.unread_count.map(count).unwrap_or_default()),
+        Text::new(behind(&channel.readers)),
         Text::new(&channel.source),
         Text::new(first_line(&channel.description, 200)),
     ]
+}
+
+/// Who has not read how many messages: `group/ci 5, user/ann 2`.
+fn behind(readers: &[ChannelReader]) -> String {
+    let behind = readers.iter().filter(|reader| reader.unread > 0).map(|reader| {
+        let owner = match (&reader.user_id, &reader.agent) {
+            (Some(user), _) => format!("{user}: "),
+            (None, Some(agent)) => format!("{agent}: "),
+            (None, None) => String::new(),
+        };
+        format!("{owner}{} {}", reader.reader, count(reader.unread))
+    });
+    behind.collect::<Vec<_>>().join(", ")
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     cli::Look,
-    commands::{Session, channels::Whose, memory::warn},
+    commands::{Session, channels::Whose, json_or_text, memory::warn},
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
     output::{Format, Style},
@@ -53,7 +53,7 @@ impl Publish {
             user_id: self.whose.user.clone(),
             agent: self.whose.agent.clone(),
             scope: None,
-            value: self.value(session)?,
+            value: read_value(session, &self.value, self.text)?,
             ttl: self.ttl,
             deliver_at: None,
             deliver_after_ms: self.after.map(|seconds| seconds.saturating_mul(1_000)),
@@ -77,28 +77,26 @@ impl Publish {
         }
         Ok(Exit::Done)
     }
+}
 
-    fn value(&self, session: &Session) -> Result<Value, CommandError> {
-        let mut text = self.value.clone();
-        if text == "-" {
-            text.clear();
-            std::io::stdin().take(MOST_INPUT).read_to_string(&mut text).map_err(|error| {
-                CommandError::usage("bad_file", format!("cannot read the message from stdin: {error}"))
-            })?;
-        }
-        Ok(match self.text {
-            true => Value::String(text),
-            false => serde_json::from_str(&text).unwrap_or_else(|error| {
-                if text.trim_start().starts_with(['{', '[']) {
-                    warn(
-                        session,
-                        &[format!(
-                            "published as text, because it is not JSON: {error} (--text says so without a warning)"
-                        )],
-                    );
-                }
-                Value::String(text)
-            }),
-        })
+/// A message as JSON, or as text when it is not JSON; `-` means stdin.
+pub(super) fn read_value(session: &Session, given: &str, is_text: bool) -> Result<Value, CommandError> {
+    let mut text = given.to_owned();
+    if text == "-" {
+        text.clear();
+        std::io::stdin()
+            .take(MOST_INPUT)
+            .read_to_string(&mut text)
+            .map_err(|error| CommandError::usage("bad_file", format!("cannot read the message from stdin: {error}")))?;
     }
+    if is_text {
+        return Ok(Value::String(text));
+    }
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text)
+        && text.trim_start().starts_with(['{', '['])
+    {
+        let why = format!("published as text, because it is not JSON: {error} (--text says so without a warning)");
+        warn(session, &[why]);
+    }
+    json_or_text(&text)
 }

@@ -5,7 +5,11 @@ use drawloom_wire::channels::PurgeChannel;
 
 use crate::{
     cli::Look,
-    commands::{Session, channels::Whose, memory::warn},
+    commands::{
+        Session,
+        channels::{Whose, agree::agreed},
+        memory::warn,
+    },
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
     output::Format,
@@ -21,6 +25,9 @@ pub struct Purge {
     channel: String,
     #[command(flatten)]
     whose: Whose,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
     #[command(flatten)]
     execution: Execution,
     /// The format of the output.
@@ -33,7 +40,14 @@ impl Purge {
         let (user_id, agent) = (self.whose.user, self.whose.agent);
         let ask = PurgeChannel { name: self.channel, user_id, agent, idempotency_key: None };
         let need = Need::Engine(self.execution);
-        let purged = connect::with(session, "channels purge", need, async |it| it.backend.call(&ask).await).await?;
+        let purged = connect::with(session, "channels purge", need, async |it| {
+            if !agreed(session, it, self.yes, ("Remove all messages of", &ask.name)).await? {
+                return Ok(None);
+            }
+            it.backend.call(&ask).await.map(Some)
+        })
+        .await?;
+        let Some(purged) = purged else { return Ok(Exit::NeedsInput) };
         warn(session, &purged.warnings);
         match session.output.format() {
             Format::Json => session.output.json(&purged),

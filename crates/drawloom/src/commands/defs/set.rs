@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, map::Entry};
 
-use crate::{config, exit::CommandError};
+use crate::{commands::check_numbers, config, exit::CommandError};
 
 /// The merge patch that all fields together are. Dots in a key lead into objects; a key that is given twice is refused.
 pub(super) fn patch(fields: &[String]) -> Result<Value, CommandError> {
@@ -15,20 +15,20 @@ pub(super) fn patch(fields: &[String]) -> Result<Value, CommandError> {
         };
         let mut parts = key.split('.');
         let first = parts.next().unwrap_or_default().to_owned();
-        let value = parts.rev().fold(read(value), |value, part| Map::from_iter([(part.to_owned(), value)]).into());
+        let value = parts.rev().fold(read(value)?, |value, part| Map::from_iter([(part.to_owned(), value)]).into());
         add(&mut patch, first.clone(), value, &first)?;
     }
     Ok(patch.into())
 }
 
 /// JSON, or a YAML list or object on one line such as `[Memory, Channel]`, or text.
-fn read(text: &str) -> Value {
+fn read(text: &str) -> Result<Value, CommandError> {
     if let Ok(value) = serde_json::from_str(text) {
-        return value;
+        return check_numbers(text).map(|()| value);
     }
     let read_yaml = || config::parse_value(text).filter(|value| value.is_array() || value.is_object());
     let is_flow = text.trim_start().starts_with(['[', '{']);
-    is_flow.then(read_yaml).flatten().unwrap_or_else(|| text.into())
+    Ok(is_flow.then(read_yaml).flatten().unwrap_or_else(|| text.into()))
 }
 
 /// Adds a field to an object, and the fields of an object to those of the object that it has.

@@ -7,6 +7,7 @@ use drawloom_contract::{
     journal::{RunReader as _, StoreError},
     time::Clock as _,
 };
+use drawloom_models::Access;
 use drawloom_server::auth::{MAKE_TOKEN, check_token, see_only_their_own};
 use drawloom_store::{Options, Previous, Store};
 use drawloom_substrate::{Finding, Weight};
@@ -27,6 +28,7 @@ use crate::{
     output::duration,
     parts,
     project::Project,
+    providers,
     resolve::{self, Resolved, bash},
     server_config,
     start::take_note,
@@ -46,7 +48,10 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
     }
     let (loaded, resolved) = config(session, report);
     // The data directory is the project's. `config` above has reported a missing config.
-    let project = Project::find_data(&session.globals).ok();
+    let project = match Project::find_data(&session.globals) {
+        Err(error) if error.code == "store_gone" => return report.fail("data directory", &error),
+        found => found.ok(),
+    };
     let mut defined = Ok(());
     if let (Some(loaded), Some(resolved)) = (&loaded, &resolved) {
         // What config agents name may be defined at runtime.
@@ -352,15 +357,17 @@ fn tokens(report: &mut Report, loaded: &Loaded, resolved: Option<&Resolved>) {
 fn keys_set(report: &mut Report, loaded: &Loaded, are_tried: bool) {
     for (id, provider) in &loaded.config.providers {
         let Some(name) = &provider.api_key_env else { continue };
-        match set_in(loaded, name) {
-            Some(_) if are_tried => {}
-            Some(set) => report.ok("key", format!("{id}: {set}")),
-            None => report.add(
+        let access = providers::access(loaded, provider);
+        match (access, providers::remark(id, provider, access)) {
+            (Access::Missing, remark) => report.add(
                 Verdict::Warn,
                 "key",
-                format!("{name} is not set; provider {id} is disabled"),
+                remark.unwrap_or_default(),
                 Some(format!("set {name}, in the environment or in a .env file beside the config")),
             ),
+            _ if are_tried => {}
+            (_, Some(remark)) => report.ok("key", remark),
+            (_, None) => report.ok("key", format!("{id}: {}", set_in(loaded, name).unwrap_or_default())),
         }
     }
 }

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use drawloom_wire::evaluations::SubmitEvaluation;
-use serde_json::Value;
 
 use super::{score, warn};
 use crate::{
     cli::Look,
-    commands::{Session, runs::Handle},
+    commands::{Session, json_or_text, runs::Handle},
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
     output::Format,
@@ -47,7 +46,7 @@ impl Submit {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let dimensions: BTreeMap<String, f64> = self.dimensions.iter().cloned().collect();
         let judgement = self.judgement.as_ref();
-        let judgement = judgement.map(|text| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.clone())));
+        let judgement = judgement.map(|text| json_or_text(text)).transpose()?;
         let submitted = connect::with(session, "evaluations submit", Need::Engine(self.execution), async |it| {
             let run_id = self.run.resolve(it).await?;
             it.backend

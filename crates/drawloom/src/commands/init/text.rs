@@ -78,6 +78,12 @@ pub(super) fn config(makers: &[&Maker]) -> String {
         true => script(&mut text),
         false => real(&mut text, makers),
     };
+    let usual = makers.first().map_or_else(|| "main".to_owned(), |maker| format!("{}-middle", maker.provider));
+    writeln!(
+        text,
+        "\n# The model of agents that name none, such as those made at runtime.\ndefaults: {{ model: {usual} }}"
+    )
+    .expect("text takes text");
     text.push_str(AGENTS_HEAD);
     text.push_str(&agent(&Agent {
         name: "lead",

@@ -4,6 +4,7 @@ mod clients;
 mod edit;
 mod mask;
 mod plugin;
+mod uninstall;
 
 use std::{
     collections::BTreeSet,
@@ -17,6 +18,8 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use clients::{CLIENTS, Client, Places, Server};
+
+pub(super) use uninstall::Uninstall;
 
 use super::Connection;
 use crate::{

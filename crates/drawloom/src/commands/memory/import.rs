@@ -12,7 +12,7 @@ use crate::{
     cli::Look,
     clock::SystemEntropy,
     commands::{
-        Session,
+        Session, check_numbers,
         memory::{Fields, Whose},
     },
     connect::{self, Execution, Need},
@@ -131,6 +131,8 @@ fn entry(number: usize, line: &str) -> Result<ImportEntry, CommandError> {
         CommandError::usage("bad_line", format!("line {number} is not an entry: {error}"))
             .with_hint("each line is an object with key, value, revision and expires_at, as `memory export` writes it")
     })?;
+    check_numbers(line)
+        .map_err(|error| CommandError { message: format!("line {number}: {}", error.message), ..error })?;
     Ok(ImportEntry { key: entry.key, value: entry.value, expires_at: entry.expires_at })
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     cli::Look,
     commands::{
-        Session,
+        Session, json_or_text,
         memory::{Fields, Whose},
     },
     connect::{self, Execution, Need},
@@ -89,7 +89,7 @@ impl Set {
         }
         Ok(match self.text {
             true => Value::String(text),
-            false => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+            false => json_or_text(&text)?,
         })
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
     output::{ASSUMED, Column, Format, LocalTime, Output, Style, Text, assumed_money, count, duration, first_line},
+    project,
 };
 
 pub(super) const HELP: &str = "\
@@ -148,7 +149,10 @@ impl List {
                 output.json(&value);
             }
             Format::Human if self.ids.quiet => output.ids(page.runs.iter().map(|run| run.run_id)),
-            Format::Human if page.runs.is_empty() => output.line("no runs"),
+            Format::Human if page.runs.is_empty() => {
+                output.line("no runs");
+                project::say_moved(session, project::Tell::Once);
+            }
             Format::Human => {
                 show(output, &page.runs, spent, executing, &session.local_time(), &currency);
                 if let Some(next) = page.next {

@@ -1,7 +1,12 @@
 //! `list_channels`: the channels of the tenant.
 
-use drawloom_contract::{caller::Scope, failure::Failure};
-use drawloom_substrate::channels::{Counted, Source};
+use std::cmp::Reverse;
+
+use drawloom_contract::{
+    caller::{Scope, Visible},
+    failure::Failure,
+};
+use drawloom_substrate::channels::{ChannelOwner, ChannelReader, Counted, Source, Who};
 use drawloom_wire::channels::{self, ChannelDescriptor, ChannelList};
 
 use crate::{
@@ -11,6 +16,9 @@ use crate::{
 
 /// How many channels a page has, unless the request says otherwise.
 const USUAL: u32 = 100;
+
+/// How many readers of a channel are listed.
+const MAX_READERS: usize = 20;
 
 pub(crate) struct ListChannels;
 
@@ -33,7 +41,7 @@ impl Operation for ListChannels {
         let limit = input.limit.unwrap_or(USUAL) as usize;
         let (mut listed, mut next) = (Vec::<ChannelDescriptor>::new(), None);
         for channel in &all {
-            let Counted { messages, .. } = channels.count(tenant, &channel.name).await.map_err(failure)?;
+            let Counted { messages, unread, .. } = channels.count(tenant, &channel.name).await.map_err(failure)?;
             // A dead-letter channel that nothing was moved to is not worth a line.
             if channel.source == Source::Implicit && messages == 0 {
                 continue;
@@ -43,8 +51,34 @@ impl Operation for ListChannels {
                 break;
             }
             let shown: ChannelDescriptor = serde_json::from_value(channel.shown()).expect("a descriptor");
-            listed.push(ChannelDescriptor { message_count: messages, ..shown });
+            let readers = readers(unread.readers, &call.caller.visible());
+            listed.push(ChannelDescriptor {
+                message_count: messages,
+                unread_count: Some(unread.messages),
+                readers,
+                ..shown
+            });
         }
         Ok(Answer::Value(ChannelList { channels: listed, next }))
     }
+}
+
+/// The readers that the caller may see, those with the most unread messages first.
+fn readers(mut readers: Vec<(ChannelReader, u64)>, visible: &Visible) -> Vec<channels::ChannelReader> {
+    readers.retain(|(reader, _)| reader.is_visible_to(visible));
+    readers.sort_by_key(|(_, unread)| Reverse(*unread));
+    let shown = readers.into_iter().take(MAX_READERS).map(|(reader, unread)| {
+        let (user_id, agent) = match reader.owner {
+            ChannelOwner::User(user) => (Some(user), None),
+            ChannelOwner::Agent(agent) => (None, Some(agent)),
+            ChannelOwner::Tenant => (None, None),
+        };
+        let reader = match reader.who {
+            Who::All => "all".to_owned(),
+            Who::Consumer(name) => name,
+            Who::Group(name) => format!("group/{name}"),
+        };
+        channels::ChannelReader { reader, user_id, agent, unread }
+    });
+    shown.collect()
 }

@@ -29,7 +29,7 @@ impl Operation for OrchestrateLand {
         if !read.view.status.is_terminal() {
             let message = format!("goal {} has not ended", input.run_id);
             return Err(Failure::new(FailureKind::Conflict, "goal_running", message)
-                .with_hint("wait for it with `drawloom goal result --wait`, or stop it with `drawloom goal cancel`"));
+                .with_hint("wait for it with orchestrate_result, or stop it with orchestrate_cancel"));
         }
         goals.host.land(call.caller, &read.story, &input).await.map(Answer::Value)
     }

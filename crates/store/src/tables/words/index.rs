@@ -5,8 +5,11 @@
 //! An entry of the index whose value is gone has its revision in `value_words_gone`; a search leaves it out, since no value has
 //! its revision any more. The writer catches up when it has nothing else to do, when much is left, and before a search.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
+use super::bigrams;
 use crate::sqlite::{Connection, Result, values};
 
 statements! {
@@ -45,7 +48,7 @@ impl Writes<'_> {
             Ok((row.get::<u64>(0)?, row.get::<String>(1)?, words_of(row.get(2)?, row.get(3)?)))
         })?;
         for (revision, key, words) in &found {
-            self.add.execute(values![*revision, key, words])?;
+            self.add.execute(values![*revision, &*bigrams::of_text(key), words])?;
         }
         let is_full = found.len() == AT_ONCE;
         let now = found.last().filter(|_| is_full).map_or(newest, |(revision, ..)| *revision);
@@ -78,7 +81,7 @@ pub(crate) fn index_own(connection: &Connection) -> Result<()> {
     values
         .all(&[], |row| {
             let words = words_of(row.get(2)?, row.get(3)?);
-            add.execute(values![row.get::<u64>(0)?, row.get::<&str>(1)?, &words])
+            add.execute(values![row.get::<u64>(0)?, &*bigrams::of_text(row.get::<&str>(1)?), &words])
         })
         .map(drop)
 }
@@ -94,7 +97,10 @@ fn words_of(text: &str, part: &str) -> String {
     if let Some(part) = value.pointer(part) {
         collect(part, &mut words);
     }
-    words
+    match bigrams::of_text(&words) {
+        Cow::Owned(split) => split,
+        Cow::Borrowed(_) => words,
+    }
 }
 
 /// Every text, name and number in a value, one a line.

@@ -12,7 +12,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
 use super::clients::Form;
 
 /// What the server is called in every config.
-const NAME: &str = "drawloom";
+pub(super) const NAME: &str = "drawloom";
 
 /// Fields that lead to a server elsewhere: beside a command they would say two things at once.
 const ELSEWHERE: [&str; 3] = ["url", "httpUrl", "serverUrl"];

@@ -122,6 +122,49 @@ pub(super) fn install(
     Ok(Exit::Done)
 }
 
+/// Removes the files of a plugin that are as they were written, and the directories that are empty then.
+pub(super) fn uninstall(session: &Session, folder: &Path) -> Result<Exit, CommandError> {
+    let output = &session.output;
+    let record = read_record(folder)?.unwrap_or_default();
+    let (mut removed, mut kept) = (Vec::new(), Vec::new());
+    for (file, digest) in &record.written {
+        let path = folder.join(file);
+        match read(&path)? {
+            None => {}
+            Some(found) if Digest::of(&found) == *digest => {
+                fs::remove_file(&path).map_err(|error| unremovable(&path, &error))?;
+                removed.push(file.clone());
+            }
+            Some(_) => kept.push(file.clone()),
+        }
+    }
+    if kept.is_empty() && !record.written.is_empty() {
+        let path = folder.join(RECORD);
+        fs::remove_file(&path).map_err(|error| unremovable(&path, &error))?;
+    }
+    // What is not empty stays.
+    for file in record.written.keys() {
+        for directory in Path::new(file).ancestors().skip(1) {
+            let _ = fs::remove_dir(folder.join(directory));
+        }
+    }
+    match output.format() {
+        Format::Json => output.json(&json!({ "client": "claude", "plugin": folder, "removed": removed, "kept": kept })),
+        Format::Human if removed.is_empty() && kept.is_empty() => {
+            output.line(format!("{} has no plugin of drawloom.", folder.display()));
+        }
+        Format::Human => {
+            removed.iter().for_each(|file| output.line(format!("  removed    {file}")));
+            kept.iter().for_each(|file| output.line(format!("  kept       {file}, which was edited")));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn unremovable(path: &Path, error: &io::Error) -> CommandError {
+    CommandError::failed("cannot_remove", format!("cannot remove {}: {error}", path.display()))
+}
+
 /// One folder for each project and each server elsewhere, outside of what agents can write; or one in the project that is shared.
 fn default_folder(session: &Session, server: &Server, scope: Scope) -> Result<PathBuf, CommandError> {
     if scope == Scope::Project {

@@ -95,8 +95,11 @@ impl History {
             }
         }
         self.check_groups();
-        // A cap says exactly what it drops.
-        assert_eq!(self.published, self.dropped + left_in_small, "small: what was dropped is not what was said");
+        // A cap says what it drops unread; the rest was read before it was dropped.
+        assert!(
+            self.published >= self.dropped + left_in_small,
+            "small: more was said to be dropped than was published"
+        );
         let small = taken("small").len() as u64;
         let missed = self.missed.get("small").copied().unwrap_or(0);
         assert!(small + missed <= self.published, "small: more was read and missed than published");
