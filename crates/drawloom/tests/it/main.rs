@@ -46,6 +46,7 @@ mod operate;
 mod outside;
 mod projects;
 mod raw;
+mod retry;
 mod run;
 mod runs;
 mod sandbox;
