@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{
     caller::Visible,
+    costs::{CostGroup, CostQuery},
     definition::Definition,
     failure::{Explain, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
@@ -94,6 +95,10 @@ pub enum CommitError {
     Refused(ChangeError),
     #[error("child {index} of call {call} of run {parent} already exists")]
     ChildExists { parent: RunId, call: Seq, index: u32 },
+    #[error("run {run} was already retried as {by}")]
+    AlreadyRetried { run: RunId, by: RunId },
+    #[error("call {call} of run {parent} waits for no other child")]
+    NotWaiting { parent: RunId, call: Seq },
     #[error("agent_id {agent_id} is already in use by the active run {run}")]
     AgentIdInUse { agent_id: AgentId, run: RunId },
     #[error("unknown session {0}")]
@@ -181,6 +186,8 @@ impl Explain for CommitError {
             Self::Repeated(_) => "repeated",
             Self::Refused(error) => error.code(),
             Self::ChildExists { .. } => "child_exists",
+            Self::AlreadyRetried { .. } => "already_retried",
+            Self::NotWaiting { .. } => "not_waiting",
             Self::AgentIdInUse { .. } => "agent_id_in_use",
             Self::UnknownSession(_) => "unknown_session",
             Self::SessionBusy { .. } => "session_busy",
@@ -192,6 +199,7 @@ impl Explain for CommitError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Refused(error) => error.hint(),
+            Self::AlreadyRetried { by, .. } => Some(format!("wait for {by}, or retry it when it has ended")),
             Self::AgentIdInUse { .. } => Some("choose another agent_id, or cancel the run that uses it".into()),
             Self::SessionBusy { .. } => Some("wait for that run, cancel it, or omit session_id".into()),
             Self::UnknownSession(_) => Some("omit session_id to start a new session".into()),
@@ -304,7 +312,7 @@ pub trait RunReader: Send + Sync {
     /// The label of each run, with at most `bytes` of its prompt. Runs that do not exist have an empty one.
     async fn label_runs(&self, tenant: &Tenant, runs: &[RunId], bytes: usize) -> Result<Vec<Label>, StoreError>;
 
-    /// The children of one call, by index.
+    /// The newest attempts of the children of one call, by index.
     async fn list_children(&self, parent: &RunKey, call: Seq) -> Result<Vec<RunView>, StoreError>;
 
     /// Children of a run that have not ended.
@@ -316,10 +324,16 @@ pub trait RunReader: Send + Sync {
     /// The sums over a run and everything below it.
     async fn tree_total(&self, top: &RunKey) -> Result<TreeTotal, StoreError>;
 
+    /// What runs cost, in groups: the most expensive first, days with the newest first.
+    async fn sum_costs(&self, visible: &Visible, query: &CostQuery) -> Result<Vec<CostGroup>, StoreError>;
+
     /// Whether there is such a session and all its runs are visible.
     async fn sees_session(&self, visible: &Visible, session: SessionId) -> Result<bool, StoreError>;
 
-    /// The runs of a batch, by index; none when there is no such batch, or not all its runs are visible.
+    /// The retry of each of these runs that was retried, as pairs of run and retry.
+    async fn list_retries(&self, tenant: &Tenant, runs: &[RunId]) -> Result<Vec<(RunId, RunId)>, StoreError>;
+
+    /// The newest attempts of a batch's runs, by index; none when there is no such batch, or not all its runs are visible.
     async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError>;
 
     /// A pinned definition.

@@ -3,6 +3,7 @@
 pub mod caller;
 pub mod channel;
 pub mod choice;
+pub mod costs;
 pub mod definition;
 pub mod executor;
 pub mod failure;

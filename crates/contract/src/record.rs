@@ -124,6 +124,8 @@ pub struct Accepted {
     pub depth: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchPlace>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     pub segments: Vec<Segment>,
     /// What its executor is told beside that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,13 +183,21 @@ pub struct PartBudget {
     pub cost: Option<Cost>,
 }
 
-/// The call that spawned a run: one child per `(run, call, index)`, however often the call is made.
+/// The call that spawned a run: one child per `(run, call, index)` and attempt, however often the call is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     pub run: RunId,
     pub agent_id: AgentId,
     pub call: Seq,
     pub index: u32,
+}
+
+/// The run that this one repeats. A run is repeated at most once, so that all attempts form a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    pub of: RunId,
+    /// 1 for the first repetition.
+    pub attempt: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

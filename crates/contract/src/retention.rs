@@ -2,7 +2,11 @@
 
 use async_trait::async_trait;
 
-use crate::{ids::Tenant, journal::StoreError, time::Timestamp};
+use crate::{
+    ids::{RunKey, Tenant},
+    journal::StoreError,
+    time::Timestamp,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prune {
@@ -34,6 +38,10 @@ pub trait Retention: Send + Sync {
     /// Removes it, in many short transactions between those of runs. A run is gone for readers from the first one that
     /// concerns it. When the future is dropped or the process ends, the rest goes with the next call.
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError>;
+
+    /// Removes the trees of these roots whole, whatever their age and whatever shares a session or batch with them. `None` and nothing
+    /// is removed when a run of them has not ended.
+    async fn remove_trees(&self, roots: &[RunKey]) -> Result<Option<Pruned>, StoreError>;
 
     /// Removes values of all spaces whose time is over at `now`, which no reader sees any more. Says how many.
     async fn remove_expired(&self, now: Timestamp) -> Result<u64, StoreError>;

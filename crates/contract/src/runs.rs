@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::{
     caller::Caller,
     choice::Sampling,
+    costs::{CostGroup, CostQuery},
     definition::Definition,
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
@@ -82,6 +83,22 @@ impl Start {
             warnings: Vec::new(),
         }
     }
+}
+
+/// What becomes of a batch when one of its runs is refused, for example because its agent is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnRefusal {
+    /// That run has failed in its place, and is stored so; the others run.
+    FailThatRun,
+    RefuseAll,
+}
+
+/// A run to retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryStart {
+    pub run: RunId,
+    /// Whether a run that completed is retried too.
+    pub completed: bool,
 }
 
 /// A caller's idempotency key and what it was used for.
@@ -218,14 +235,29 @@ pub trait Runs: Send + Sync {
         interest: Interest,
     ) -> Result<Started, Failure>;
 
-    /// Accepts a batch whole, or refuses it whole. Starts are 1 to 32.
+    /// Accepts a batch in one commit. Starts are 1 to 32.
     async fn start_batch(
         &self,
         caller: &Caller,
         starts: Vec<Start>,
+        on_refusal: OnRefusal,
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<StartedBatch, Failure>;
+
+    /// Runs a run that has ended once more, with the same definition, prompt, input and limits. A child takes the place of the
+    /// failed one while its call waits for other children, a run of a batch while the batch is unfinished; every other retry is
+    /// a new root.
+    async fn retry(
+        &self,
+        caller: &Caller,
+        retry: RetryStart,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<Started, Failure>;
+
+    /// The runs that retried these ones, which the caller has seen.
+    async fn retries(&self, views: &[RunView]) -> Result<BTreeMap<RunId, RunId>, Failure>;
 
     /// The run, or `not_found`.
     async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure>;
@@ -238,6 +270,9 @@ pub trait Runs: Send + Sync {
 
     /// The sums over the run and all below it so far.
     async fn total(&self, caller: &Caller, run: RunId) -> Result<TreeTotal, Failure>;
+
+    /// What the runs that the caller sees cost, in groups.
+    async fn costs(&self, caller: &Caller, query: &CostQuery) -> Result<Vec<CostGroup>, Failure>;
 
     /// The labels of runs that the caller has seen, with at most `bytes` of their prompts.
     async fn label(&self, views: &[RunView], bytes: usize) -> Result<Vec<Label>, Failure>;

@@ -82,6 +82,11 @@ pub enum WaitChange {
         until: Timestamp,
         since: Timestamp,
     },
+    /// A child that ended is repeated: the call waits for one more. Refused unless it still waits for another child.
+    OneMore {
+        run: RunKey,
+        call: Seq,
+    },
     End {
         run: RunKey,
         call: Seq,

@@ -147,9 +147,11 @@ pub enum Command {
     Run(commands::run::Run),
     /// Start many runs and wait for all of them
     Batch(commands::batch::Batch),
-    /// List, show, follow and cancel runs
+    /// List, show, follow, retry, cancel and delete runs
     #[command(subcommand)]
     Runs(commands::runs::Runs),
+    /// Show what runs cost by agent, model, user or day
+    Cost(commands::cost::Cost),
     /// List, show and download the files that agents wrote
     #[command(subcommand)]
     Artifacts(commands::artifacts::Artifacts),

@@ -11,6 +11,7 @@ pub mod channels;
 pub mod complete;
 pub mod completions;
 pub mod config;
+pub mod cost;
 pub mod defs;
 pub mod demo;
 pub mod doctor;
@@ -136,6 +137,7 @@ fn look_of(command: &Command) -> Look {
         Command::Run(run) => run.look,
         Command::Batch(batch) => batch.look,
         Command::Runs(runs) => runs.look(),
+        Command::Cost(cost) => cost.look,
         Command::Memory(memory) => memory.look(),
         Command::Channels(channels) => channels.look(),
         Command::Evaluations(evaluations) => evaluations.look(),
@@ -201,6 +203,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Run(run) => run.perform(session).await,
             Command::Batch(batch) => batch.perform(session).await,
             Command::Runs(runs) => runs.perform(session).await,
+            Command::Cost(cost) => cost.perform(session).await,
             Command::Memory(memory) => memory.perform(session).await,
             Command::Channels(channels) => channels.perform(session).await,
             Command::Evaluations(evaluations) => evaluations.perform(session).await,

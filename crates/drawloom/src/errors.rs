@@ -224,6 +224,14 @@ errors! {
         "empty_query": "The search has no words.", "Add a word with letters or digits.";
         "files_left_out": "A checkout has files that no commit takes, such as `.env`, and they would be lost.", "Copy them first, or pass `--discard`.";
         "host_denied": "The Host header is not an address of this server.", "Use the address that `drawloom status` shows.";
+        "agent_not_allowed": "An agent may not spawn this agent.", "Add it to `agents` of the agent that spawns it.";
+        "agent_not_defined": "The agent of a run that is to be retried is not defined any more.", "Define it again.";
+        "already_retried": "The run was retried before.", "Retry the run that the message names, when it has ended.";
+        "child_run": "A child run cannot be deleted alone.", "Delete its top-level run.";
+        "completed": "The run completed.", "Pass `--completed` to run it once more all the same.";
+        "not_ended": "The run has not ended.", "Wait for it, or cancel it.";
+        "not_waiting": "The call that started a child run does not wait for others any more.", "Retry the child run again; it becomes a run of its own.";
+        "run_of_batch": "A run of a batch cannot be deleted alone.", "Delete the batch.";
         "answer_not_stored": "The request was carried out before, and its answer was too large to be stored for a repeat.", "Read what it made; do not send it with another key.";
         "idempotency_key_reused": "The key was used before with a different request.", "Use a new key for a new request.";
         "insufficient_scope": "The token lacks a scope.", "Add the scope to the principal, or use another token.";
@@ -258,6 +266,7 @@ errors! {
         "too_long": "A text or list is too long.", "The message says the limit.";
         "too_many_bytes": "The streams of this caller, or of all, hold too many bytes.", "Close streams that are not read, or read them, and try again.";
         "too_many_answers": "Too many large responses are waiting to be read.", "Retry later. If `retryable` is false, the request was carried out: read its result with GET.";
+        "too_many_children": "A child run cannot be retried in its place: too many are queued, or its tree has too many runs.", "Retry later, or raise the limit.";
         "too_many_bodies": "Too many large requests at once.", "Retry later.";
         "too_many_dimensions": "An evaluation has too many dimensions.", "Combine some of them.";
         "too_many_evaluations": "The run has too many evaluations, or they are too large together.", "Submit with a tag: the same tag replaces the evaluation.";
@@ -394,6 +403,7 @@ errors! {
         "not_empty": "The data directory already has a store.", "Back it up and pass --force, or pass another --data-dir.";
         "secret_in_file": "A secret would be written into a config file as plain text.", "Set DRAWLOOM_TOKEN in the environment of the host instead.";
         "unfinished_runs": "The backup has unfinished runs.", "Pass --resume or --cancel to `drawloom restore`.";
+        "wait_timeout": "The runs had not ended within --timeout; they continue.", "Wait again, or cancel them.";
         "untrusted_config": "The config is not trusted yet; nothing was started.", "Run `drawloom trust`: it shows what the config can do and asks; `--yes` skips the question.";
     }
 }

@@ -136,6 +136,7 @@ impl<'a> Live<'a> {
                 let said = format!("{} started as {run}{prompt}", shown(&member.agent));
                 format!("▶ {}", self.output.beside(Style::Dim, &said))
             }
+            Change::Ended(_) if member.ended_with_parent() => return,
             Change::Ended(_) if member.has_failed() => self.failure(&member, self.width()),
             Change::Ended(_) if self.output.shows_progress() => return,
             Change::Ended(_) => {
@@ -332,7 +333,9 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
         return exit;
     }
     let over = match (failed, result.tree.map_or(0, |tree| tree.children)) {
-        (0, _) => String::new(),
+        // Its child runs ended with it.
+        (0, _) | (_, 0) => String::new(),
+        _ if result.status == Status::Cancelled => String::new(),
         (1, 1) => ", but its child run failed".to_owned(),
         (failed, children) => format!(", but {failed} of {children} child runs failed"),
     };

@@ -132,7 +132,7 @@ mod tests {
     use std::sync::Mutex;
 
     use async_trait::async_trait;
-    use drawloom_contract::{journal::StoreError, retention::Pruned};
+    use drawloom_contract::{ids::RunKey, journal::StoreError, retention::Pruned};
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -181,6 +181,10 @@ mod tests {
             asked.push(prune.clone());
             self.told.add_permits(1);
             if asked.len() == 2 { Err(StoreError::Closed) } else { Ok(Pruned { runs: 1, ..Pruned::default() }) }
+        }
+
+        async fn remove_trees(&self, _: &[RunKey]) -> Result<Option<Pruned>, StoreError> {
+            Ok(None)
         }
 
         async fn remove_expired(&self, now: Timestamp) -> Result<u64, StoreError> {

@@ -12,7 +12,7 @@ use drawloom_contract::{
     journal::{Append, CommitError, Entry, NewBatch},
     once::{Answered, HandleId, Made, Once, RequestKey},
     record::{BatchPlace, Status},
-    runs::{Idempotency, Interest, Start, Started, StartedBatch},
+    runs::{Idempotency, Interest, OnRefusal, Start, Started, StartedBatch},
     values::ChangeError,
 };
 use futures::FutureExt as _;
@@ -22,6 +22,7 @@ use crate::{
     admission::{Class, Lane},
     control::Claim,
     plan::{Planned, pinned_definitions},
+    refused::{Origin, Refused, is_of_one_run},
     run_task::RunTask,
     slots::{Slot, ticket},
     timers::Due,
@@ -46,7 +47,7 @@ impl Engine {
             self.check_session(caller, start.session).await?;
             let planned = self.plan_root(caller, start, None)?;
             let handle = HandleId::Run(planned.accepted.run);
-            self.accept(caller, vec![planned], key.clone(), handle, None, interest).await
+            self.accept(caller, Arrivals::of(planned), key.clone(), handle, None, interest).await
         });
         match self.accept_once(caller, key.as_ref(), 1, accepting).await? {
             Acceptance::New(mut started) => Ok(started.pop().expect("one run was planned")),
@@ -59,6 +60,7 @@ impl Engine {
         self: &Arc<Self>,
         caller: &Caller,
         starts: Vec<Start>,
+        on_refusal: OnRefusal,
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<StartedBatch, Failure> {
@@ -76,22 +78,46 @@ impl Engine {
             if let Some(known) = self.prepare(caller, key.as_ref(), agents).await? {
                 return Ok(known);
             }
-            for start in &starts {
-                self.check_session(caller, start.session).await?;
+            let mut arrivals = Arrivals::default();
+            for (index, start) in (0..).zip(starts) {
+                let place = BatchPlace { batch, index };
+                let member = self.plan_member(caller, start, place, on_refusal).await;
+                match member.map_err(|failure| {
+                    let message = format!("spawns[{index}]: {}", failure.message);
+                    Failure { message, ..failure }
+                })? {
+                    Ok(planned) => arrivals.planned.push(planned),
+                    Err(refused) => arrivals.refused.push(refused),
+                }
             }
-            let planned = (0..).zip(starts).map(|(index, start)| {
-                self.plan_root(caller, start, Some(BatchPlace { batch, index })).map_err(|mut failure| {
-                    failure.message = format!("spawns[{index}]: {}", failure.message);
-                    failure
-                })
-            });
-            let planned = planned.collect::<Result<Vec<_>, _>>()?;
             let new = NewBatch { tenant: caller.tenant.clone(), batch, user: caller.subject.clone(), size };
-            self.accept(caller, planned, key.clone(), HandleId::Batch(batch), Some(new), interest).await
+            self.accept(caller, arrivals, key.clone(), HandleId::Batch(batch), Some(new), interest).await
         });
         match self.accept_once(caller, key.as_ref(), count, accepting).await? {
             Acceptance::New(runs) => Ok(StartedBatch { batch, runs }),
             Acceptance::Known(handle) => self.attach_handle(caller, handle, interest).await,
+        }
+    }
+
+    /// Plans a run of a batch, or writes down that it is refused. A failure refuses the batch.
+    async fn plan_member(
+        &self,
+        caller: &Caller,
+        start: Start,
+        place: BatchPlace,
+        on_refusal: OnRefusal,
+    ) -> Result<Result<Planned, Refused>, Failure> {
+        let kept = (on_refusal == OnRefusal::FailThatRun).then(|| start.clone());
+        let planned = match self.check_session(caller, start.session).await {
+            Ok(()) => self.plan_root(caller, start, Some(place)),
+            Err(failure) => Err(failure),
+        };
+        match (planned, kept) {
+            (Ok(planned), _) => Ok(Ok(planned)),
+            (Err(failure), Some(start)) if is_of_one_run(&failure) => {
+                self.refused_run(start, Origin::Batch { caller, place }, failure).map(Err)
+            }
+            (Err(failure), _) => Err(failure),
         }
     }
 
@@ -109,7 +135,7 @@ impl Engine {
 
     /// What `accepting` makes of `count` starts, or what an earlier request with this key made, also when a new one would be
     /// refused. The store finds it while it writes, so nobody looks before, unless the repeat could be in others' way.
-    async fn accept_once(
+    pub(crate) async fn accept_once(
         &self,
         caller: &Caller,
         key: Option<&Idempotency>,
@@ -197,16 +223,17 @@ impl Engine {
     }
 
     /// Writes new roots down, all or none, and sets those going that get a slot at once.
-    async fn accept(
+    pub(crate) async fn accept(
         self: &Arc<Self>,
         caller: &Caller,
-        planned: Vec<Planned>,
+        arrivals: Arrivals,
         key: Option<Idempotency>,
         handle: HandleId,
         batch: Option<NewBatch>,
         interest: Interest,
     ) -> Result<Acceptance, Failure> {
         self.refuse_when_stopping()?;
+        let Arrivals { planned, refused } = arrivals;
         let lanes: Vec<Lane> = planned.iter().map(Planned::lane).collect();
         let granted = self.admission().reserve(&lanes).map_err(|full| {
             Failure::new(
@@ -246,6 +273,7 @@ impl Engine {
             });
             begun.push((task, records, live, promise));
         }
+        entry.runs.extend(refused.iter().map(Refused::append));
         let committed = self.parts.journal.commit(entry).await;
         if let Err(error) = committed {
             for (task, ..) in &begun {
@@ -288,11 +316,27 @@ impl Engine {
             let live = live.map(|live| self.stream(view.key(), live));
             started.push(Started { view, live });
         }
+        started.extend(refused.into_iter().map(|refused| self.tell_refused(refused)));
+        started.sort_by_key(|started| started.view.batch.map(|place| place.index));
         Ok(Acceptance::New(started))
     }
 }
 
-enum Acceptance {
+/// Runs that one request begins.
+#[derive(Default)]
+pub(crate) struct Arrivals {
+    pub(crate) planned: Vec<Planned>,
+    /// Runs of a batch that are refused: they have failed when they are accepted.
+    pub(crate) refused: Vec<Refused>,
+}
+
+impl Arrivals {
+    pub(crate) fn of(planned: Planned) -> Self {
+        Self { planned: vec![planned], refused: Vec::new() }
+    }
+}
+
+pub(crate) enum Acceptance {
     New(Vec<Started>),
     Known(HandleId),
 }
@@ -333,7 +377,7 @@ pub(crate) fn refused(error: &CommitError) -> Failure {
     Failure::of(error as &dyn Explain)
 }
 
-fn wrong_handle(handle: &dyn std::fmt::Display) -> Failure {
+pub(crate) fn wrong_handle(handle: &dyn std::fmt::Display) -> Failure {
     Failure::new(
         FailureKind::Conflict,
         "idempotency_key_reused",

@@ -36,6 +36,14 @@ pub(crate) struct Ask {
     pub(crate) last_turn: bool,
 }
 
+impl Ask {
+    /// The most that the turn takes with an answer of `output` tokens.
+    pub(crate) fn most(&self, output: u64) -> Spent {
+        let cost = self.price.map(|price| most_cost(&price, self.input, output));
+        Spent { tokens: self.input + output, cost: cost.unwrap_or_default() }
+    }
+}
+
 /// What a turn may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grant {
@@ -148,9 +156,8 @@ impl Budgets {
             Verdict::LastTurnOnly => Grant::LastTurnOnly,
             Verdict::Exhausted => Grant::Exhausted,
             Verdict::Granted(output) => {
-                let has_money = owners.iter().any(|owner| accounts[owner].limits.cost.is_some());
-                let cost = ask.price.filter(|_| has_money).map(|price| most_cost(&price, ask.input, output));
-                let reserved = Spent { tokens: ask.input + output, cost: cost.unwrap_or_default() };
+                // Money too where no budget limits it: it is what the turn is assumed to cost when the provider never says.
+                let reserved = ask.most(output);
                 take(&mut accounts, owners, reserved);
                 Grant::Granted { reserved, max_tokens: u32::try_from(output).unwrap_or(u32::MAX) }
             }

@@ -1,9 +1,13 @@
 //! Children: started in the commit that begins the wait for them, collected when all have ended.
 
+use std::sync::Arc;
+
 use drawloom_contract::{
     definition::matches,
+    failure::{Failure, FailureKind},
     ids::RunKey,
-    record::{Body, CallDone, Collect, Parent, Seq, Status},
+    record::{Body, CallDone, Collect, Parent, Record, Seq, Status},
+    redact::Redacted,
     run::Run,
     runs::Start,
     usage::Usage,
@@ -12,18 +16,31 @@ use drawloom_contract::{
 };
 use serde_json::json;
 
-use crate::{call::shortened, run_task::RunTask, timers::Due, trees::NoGrowth};
+use crate::{
+    Engine,
+    admission::Class,
+    call::shortened,
+    plan::Planned,
+    refused::{Origin, Refused, is_of_one_run},
+    run_task::RunTask,
+    slots::ticket,
+    story,
+    timers::Due,
+    trees::NoGrowth,
+};
 
 /// Most bytes of all children's answers together that one call returns.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
 impl RunTask {
-    /// Plans the children of a call. Anything wrong with one of them fails the call, and none is started.
+    /// Plans the children of a call. Of many children, one that cannot be started has failed in its place; otherwise that fails the
+    /// call, and none is started.
     pub(crate) fn spawn_children(&mut self, call: Seq, starts: Vec<Start>, collect: Collect) {
-        match self.plan_children(call, starts) {
-            Ok(planned) => {
-                let count = planned.len() as u32;
+        match self.plan_children(call, starts, collect) {
+            Ok((planned, refused)) => {
+                let count = (planned.len() + refused.len()) as u32;
                 self.children.extend(planned);
+                self.refused.extend(refused);
                 let wait = Wait::on(Cause::Children { count, collect });
                 let (run, since) = (self.key.clone(), self.wall());
                 self.waits.push(WaitChange::Call { run, call, wait: wait.clone(), since });
@@ -33,7 +50,12 @@ impl RunTask {
         }
     }
 
-    fn plan_children(&self, call: Seq, starts: Vec<Start>) -> Result<Vec<crate::plan::Planned>, String> {
+    fn plan_children(
+        &self,
+        call: Seq,
+        starts: Vec<Start>,
+        collect: Collect,
+    ) -> Result<(Vec<Planned>, Vec<Refused>), String> {
         let config = &self.engine.parts.config;
         let parent = self.accepted();
         if parent.depth >= config.max_spawn_depth {
@@ -55,7 +77,7 @@ impl RunTask {
         if left.is_some_and(|left| left.is_zero()) {
             return Err("timeout: this run has timed out; no child run was started".into());
         }
-        let plan = |(index, start): (u32, Start)| {
+        let plan = |link: Parent, start: Start| {
             let definition = &self.pinned.definition;
             // An agent that was defined since this run was accepted: the gate of the run and that of its agent today must allow it.
             let is_new = || {
@@ -75,18 +97,27 @@ impl RunTask {
                     None => definition.agents.iter().map(String::as_str).collect(),
                 };
                 let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-                return Err(format!(
-                    "spawns[{index}]: this agent is not allowed to spawn \"{}\"; allowed agents: {allowed}",
-                    start.agent
-                ));
+                let message =
+                    format!("this agent is not allowed to spawn \"{}\"; allowed agents: {allowed}", start.agent);
+                return Err(Failure::new(FailureKind::Denied, "agent_not_allowed", message));
             }
-            let link = Parent { run: parent.run, agent_id: parent.agent_id.clone(), call, index };
-            self.engine
-                .plan_child(parent, definition, left, link, start)
-                .map_err(|failure| format!("spawns[{index}]: {}", failure.message))
+            self.engine.plan_child(parent, definition, left, link, start)
         };
         let count = starts.len();
-        let planned = (0..).zip(starts).map(plan).collect::<Result<Vec<_>, String>>()?;
+        let (mut planned, mut refused) = (Vec::with_capacity(count), Vec::new());
+        for (index, start) in (0..).zip(starts) {
+            let said = |failure: Failure| format!("spawns[{index}]: {}", failure.message);
+            let link = Parent { run: parent.run, agent_id: parent.agent_id.clone(), call, index };
+            let kept = (collect == Collect::Many).then(|| start.clone());
+            match (plan(link.clone(), start), kept) {
+                (Ok(child), _) => planned.push(child),
+                (Err(failure), Some(start)) if is_of_one_run(&failure) => {
+                    let run = self.engine.refused_run(start, Origin::Call { parent, link }, failure);
+                    refused.push(run.map_err(said)?);
+                }
+                (Err(failure), _) => return Err(said(failure)),
+            }
+        }
         let queued = self.engine.admission().queued_children();
         if queued + count > config.max_queued_children as usize {
             return Err(format!(
@@ -105,7 +136,7 @@ impl RunTask {
                 "tree_not_counted: cannot read the store to count the runs of this tree; try again".into()
             }
         })?;
-        Ok(planned)
+        Ok((planned, refused))
     }
 
     /// How many calls of each child were made again after the server ended during them. Only reports tell.
@@ -156,6 +187,19 @@ impl RunTask {
             }
         }
         Some(())
+    }
+}
+
+impl Engine {
+    /// Tells of a child whose beginning is committed, and queues it.
+    pub(crate) fn child_began(self: &Arc<Self>, child: &Planned, records: &[Redacted<Record>]) {
+        let key = child.key();
+        story::tell(&key, records);
+        self.feed.publish(&key, child.accepted.root, records, None);
+        self.meters.accepted();
+        let view = RunView::accepted(&child.accepted, child.at);
+        self.watch_deadline(&view);
+        self.enqueue(ticket(&view, Class::New), false);
     }
 }
 

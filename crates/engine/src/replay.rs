@@ -28,7 +28,6 @@ impl Engine {
             }
             records.extend(page);
         }
-        let pinned = self.load_pinned(key, &view.definition).await;
         let mut replay = Replay {
             run_id: key.run,
             records: records.len() as u64,
@@ -37,7 +36,14 @@ impl Engine {
             same_version: false,
             ok: false,
         };
-        let Some(pinned) = pinned else {
+        // A run that was refused has no definition, and nothing was decided.
+        if let [first, _] = &*records
+            && matches!(&first.body, Body::Accepted(accepted) if accepted.provider.is_empty())
+        {
+            (replay.same_version, replay.ok) = (true, true);
+            return Ok(replay);
+        }
+        let Some(pinned) = self.load_pinned(key, &view.definition).await else {
             replay.fold_error = Some("the run's pinned agent definition is missing".into());
             return Ok(replay);
         };

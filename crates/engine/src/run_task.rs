@@ -24,7 +24,6 @@ use serde_json::Value;
 
 use crate::{
     Engine, accounts,
-    admission::Class,
     call::Begun,
     control::{Claim, Order},
     evidence::OldEvidence,
@@ -33,7 +32,8 @@ use crate::{
     permit::Permit,
     pins::Pinned,
     plan::{Planned, pinned_definitions},
-    slots::{Slot, ticket},
+    refused::Refused,
+    slots::Slot,
     story,
     timers::Due,
     turn::{TurnEnd, Turns},
@@ -62,6 +62,8 @@ pub(crate) struct RunTask {
     /// Calls that waited and are being made again.
     pub(crate) asked_again: HashSet<Seq>,
     pub(crate) children: Vec<Planned>,
+    /// Children that are refused: they have failed when they begin.
+    pub(crate) refused: Vec<Refused>,
     /// Evidence of calls that end with what is in `pending`, to remove when that is committed.
     pub(crate) evidence: Vec<OldEvidence>,
     /// Effects whose intent is in `pending`, to perform when that is committed.
@@ -149,6 +151,7 @@ impl RunTask {
             looks: Vec::new(),
             asked_again: HashSet::new(),
             children: Vec::new(),
+            refused: Vec::new(),
             evidence: Vec::new(),
             tasks: Vec::new(),
             turns: Turns::default(),
@@ -387,6 +390,7 @@ impl RunTask {
         let records = std::mem::take(&mut self.pending);
         let waits = std::mem::take(&mut self.waits);
         let children = std::mem::take(&mut self.children);
+        let refused = std::mem::take(&mut self.refused);
         let definitions = pinned_definitions(&children);
         let expected = records.first().map_or(0, |record| record.seq - 1);
         let born: Vec<(RunKey, Vec<Redacted<Record>>)> =
@@ -400,7 +404,7 @@ impl RunTask {
                 exclusive_session: false,
             });
             Entry {
-                runs: std::iter::once(mine).chain(born).collect(),
+                runs: std::iter::once(mine).chain(born).chain(refused.iter().map(Refused::append)).collect(),
                 waits: waits.clone(),
                 definitions: definitions.clone(),
                 ..Entry::empty(self.engine.parts.epoch)
@@ -430,16 +434,10 @@ impl RunTask {
         self.discard_evidence();
         self.engine.look_at(std::mem::take(&mut self.looks));
         self.committed(&records);
-        for (key, records) in &born {
-            story::tell(key, records);
-            self.engine.feed.publish(key, self.run.view.root, records, None);
-        }
         for (child, (_, records)) in children.iter().zip(&born) {
-            self.engine.meters.accepted();
-            let view = RunView::accepted(&child.accepted, records[0].at);
-            self.engine.watch_deadline(&view);
-            self.engine.enqueue(ticket(&view, Class::New), false);
+            self.engine.child_began(child, records);
         }
+        refused.into_iter().for_each(|refused| drop(self.engine.tell_refused(refused)));
         let mut woken_here = false;
         for key in committed.woken {
             match key == self.key {

@@ -5,13 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
+    costs::{CostGroup, CostQuery},
     failure::{Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
     journal::{Label, RunFilter},
     money::TreeTotal,
     once::HandleId,
     record::{Seq, Stop},
-    runs::{Cancelled, Idempotency, Interest, Item, Live, LiveTree, Load, Replay, Runs, Start, Started, StartedBatch},
+    runs::{
+        Cancelled, Idempotency, Interest, Item, Live, LiveTree, Load, OnRefusal, Replay, RetryStart, Runs, Start,
+        Started, StartedBatch,
+    },
     time::Instant,
     view::RunView,
 };
@@ -22,7 +26,7 @@ use crate::{Engine, follow::unknown_run};
 impl Engine {
     /// The run without its final text, when the caller may see it. Whatever a caller does with a run begins here or with
     /// a read that takes `Visible`: a run that it may not see is answered as one that does not exist.
-    async fn seen(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
+    pub(crate) async fn seen(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
         allowed(caller, Engine::glance(self, &RunKey { tenant: caller.tenant.clone(), run }).await?)
     }
 }
@@ -62,11 +66,30 @@ impl Runs for Engine {
         &self,
         caller: &Caller,
         starts: Vec<Start>,
+        on_refusal: OnRefusal,
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<StartedBatch, Failure> {
         let (engine, caller) = (self.shared(), caller.clone());
-        unbroken(Box::pin(async move { engine.accept_batch(&caller, starts, key, interest).await })).await
+        unbroken(Box::pin(async move { engine.accept_batch(&caller, starts, on_refusal, key, interest).await })).await
+    }
+
+    async fn retry(
+        &self,
+        caller: &Caller,
+        retry: RetryStart,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<Started, Failure> {
+        let (engine, caller) = (self.shared(), caller.clone());
+        unbroken(Box::pin(async move { engine.accept_retry(&caller, retry, key, interest).await })).await
+    }
+
+    async fn retries(&self, views: &[RunView]) -> Result<BTreeMap<RunId, RunId>, Failure> {
+        let Some(first) = views.first() else { return Ok(BTreeMap::new()) };
+        let runs: Vec<RunId> = views.iter().map(|view| view.run).collect();
+        let found = self.parts.reader.list_retries(&first.tenant, &runs).await;
+        Ok(found.map_err(|error| self.unreadable(&error))?.into_iter().collect())
     }
 
     async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
@@ -88,6 +111,11 @@ impl Runs for Engine {
     async fn total(&self, caller: &Caller, run: RunId) -> Result<TreeTotal, Failure> {
         let total = self.parts.reader.tree_total(&self.seen(caller, run).await?.key()).await;
         total.map_err(|error| self.unreadable(&error))
+    }
+
+    async fn costs(&self, caller: &Caller, query: &CostQuery) -> Result<Vec<CostGroup>, Failure> {
+        let sums = self.parts.reader.sum_costs(&caller.visible(), query).await;
+        sums.map_err(|error| self.unreadable(&error))
     }
 
     async fn label(&self, views: &[RunView], bytes: usize) -> Result<Vec<Label>, Failure> {

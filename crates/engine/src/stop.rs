@@ -7,8 +7,10 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
     journal,
     record::{Body, Outcome, Status, Stop},
+    run::OpenCall,
     time::Timestamp,
     view::RunView,
+    wait::WaitChange,
 };
 use futures::{FutureExt, future::BoxFuture};
 
@@ -30,6 +32,12 @@ impl RunTask {
             }
             self.assume_calls_paid();
             self.push(Body::StopRequested(stop.clone()));
+            // From this commit on no child can be retried in its place, so that the list of live children below is complete.
+            let is_for_children =
+                |open: &&OpenCall| open.waiting.as_ref().is_some_and(|wait| wait.children().is_some());
+            let ended = self.run.open_calls.iter().filter(is_for_children).map(|open| open.call);
+            let ended: Vec<_> = ended.map(|call| WaitChange::End { run: self.key.clone(), call }).collect();
+            self.waits.extend(ended);
         }
         let (mut cascaded, mut stop) = (Vec::new(), stop);
         if self.run.open_calls.iter().any(|open| open.waiting.is_some()) {

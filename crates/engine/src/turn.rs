@@ -115,6 +115,10 @@ impl RunTask {
                 }
             }
         }
+        // Without a budget nothing is set aside; the estimate is what the turn is assumed to cost when the provider never says.
+        if self.owners.is_empty() && self.engine.price(&model).is_some() {
+            reserved = self.ask_for(&plan, max_tokens).most(u64::from(max_tokens));
+        }
         self.push(Body::TurnStarted(TurnStarted {
             turn: plan.turn,
             attempt: plan.attempt,
@@ -141,16 +145,21 @@ impl RunTask {
         true
     }
 
-    /// Sets aside what a turn may take from the tree's budget.
-    async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
-        self.open_accounts().await;
+    /// What a turn would take.
+    fn ask_for(&self, plan: &TurnPlan, max_tokens: u32) -> Ask {
         let counts_tools = self.engine.card(&self.run.model).is_none_or(|card| card.counts_tools);
-        let ask = Ask {
+        Ask {
             input: estimate::input_tokens(plan, if counts_tools { &self.cards } else { &[] }),
             max_tokens,
             price: self.engine.price(&self.run.model),
             last_turn: !plan.tools,
-        };
+        }
+    }
+
+    /// Sets aside what a turn may take from the tree's budget.
+    async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
+        self.open_accounts().await;
+        let ask = self.ask_for(plan, max_tokens);
         let (grant, next) = self.engine.budgets.reserve(&self.owners, &self.key, ask);
         for next in next {
             self.engine.wake(next);

@@ -9,7 +9,7 @@ use drawloom_contract::{
     caller::Caller,
     failure::Failure,
     ids::{BatchId, RunId},
-    record::Seq,
+    record::{Seq, Status},
     runs::{Item, Started},
     time::Instant,
     view::RunView,
@@ -221,21 +221,32 @@ impl Handle {
             app.goals.settled(app, &self.caller, *run).await?;
             return self.refresh(app).await;
         }
-        // One after the other is as good as together: the last to end decides.
-        let Self { caller, target, .. } = self;
-        for Started { view, live } in target.runs_mut() {
-            while !view.status.is_terminal() {
-                match live {
-                    Some(items) => match items.next().await {
-                        Some(Ok(Item::Ended(row))) => *view = row,
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => *live = None,
-                    },
-                    None => *view = app.runs.wait(caller, view.run, None).await?,
+        loop {
+            // One after the other is as good as together: the last to end decides.
+            let Self { caller, target, .. } = &mut *self;
+            for Started { view, live } in target.runs_mut() {
+                while !view.status.is_terminal() {
+                    match live {
+                        Some(items) => match items.next().await {
+                            Some(Ok(Item::Ended(row))) => *view = row,
+                            Some(Ok(_)) => {}
+                            Some(Err(_)) | None => *live = None,
+                        },
+                        None => *view = app.runs.wait(caller, view.run, None).await?,
+                    }
                 }
             }
+            // A run of a batch that did not complete may have been retried in its place meanwhile.
+            let may_be_retried =
+                matches!(self.target, Target::Batch(..)) && self.views().any(|view| view.status != Status::Completed);
+            if !may_be_retried {
+                return Ok(());
+            }
+            self.refresh(app).await?;
+            if self.has_ended() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Cancels every run. What has ended is left as it is.
@@ -254,6 +265,9 @@ impl Handle {
             Target::Batch(batch, _) => app.runs.load_batch(&self.caller, *batch).await?,
         };
         for (started, row) in self.target.runs_mut().iter_mut().zip(rows) {
+            if started.view.run != row.run {
+                started.live = None;
+            }
             started.view = Arc::new(row);
         }
         Ok(())

@@ -8,6 +8,19 @@ use crate::app::App;
 /// The longest prompt in an answer, in bytes: more than a request can hold.
 pub(crate) const WHOLE_PROMPT: usize = 16 * 1024 * 1024;
 
+/// Adds which run retries each of `results`, which are those of `views` in the same order.
+pub(crate) async fn add_retries(app: &App, views: &[RunView], results: &mut [RunResult]) -> Result<(), Failure> {
+    // Only a run that has ended can be retried.
+    if !views.iter().any(|view| view.status.is_terminal()) {
+        return Ok(());
+    }
+    let retries = app.runs.retries(views).await?;
+    for (view, result) in views.iter().zip(results) {
+        result.retried_as = retries.get(&view.run).copied();
+    }
+    Ok(())
+}
+
 /// Adds what `include` names to `results`, which are those of `views` in the same order.
 pub(crate) async fn add(
     app: &App,

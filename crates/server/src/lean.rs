@@ -38,6 +38,8 @@ const RUN: &[&str] = &[
     "timings",
     "batch_id",
     "parent_run_id",
+    "retry_of",
+    "retried_as",
     "parent_context",
 ];
 const ARTIFACT: &[&str] = &["name", "bytes", "lines", "outline"];
@@ -53,6 +55,8 @@ const RUN_IN_LIST: &[&str] = &[
     "timings",
     "batch_id",
     "parent_run_id",
+    "retry_of",
+    "retried_as",
 ];
 const AGENT: &[&str] = &["name", "description", "model", "tools", "gates", "budget_tokens", "run_timeout_ms"];
 const PART: &[&str] = &["run_id", "name", "bytes", "lines", "text", "from_line", "next_offset", "matches", "truncated"];

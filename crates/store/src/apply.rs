@@ -7,6 +7,7 @@ use drawloom_contract::{
     once::{Answered, Effected, Made, Once},
     values::ChangeError,
     view::{Patch, RunView},
+    wait::WaitChange,
 };
 use serde_json::Value;
 
@@ -50,7 +51,11 @@ pub(crate) fn apply(
     work: &Work,
 ) -> Result<Committed> {
     // With one run and nothing else that can be refused, the check is the entry's first write: no savepoint is needed.
-    let is_plain = work.once.is_none() && work.batch.is_none() && work.values.is_empty() && work.logs.is_empty();
+    let is_plain = work.once.is_none()
+        && work.batch.is_none()
+        && work.values.is_empty()
+        && work.logs.is_empty()
+        && !work.waits.iter().any(|change| matches!(change, WaitChange::OneMore { .. }));
     if (work.runs.len() <= 1 && is_plain) || is_one_change(work) {
         return write(connection, writes, tally, work);
     }
@@ -98,6 +103,11 @@ fn write(connection: &Connection, writes: &mut Writes<'_>, tally: &mut Tally, wo
         writes.definitions.keep(pinned)?;
     }
     for change in &work.waits {
+        if let WaitChange::OneMore { run, call } = change
+            && !writes.waits.count_up(run, *call)?
+        {
+            return Err(CommitError::NotWaiting { parent: run.run, call: *call }.into());
+        }
         writes.waits.change(change)?;
     }
     let mut revisions = Vec::with_capacity(work.values.len());
@@ -218,6 +228,11 @@ fn check_session(writes: &mut Writes<'_>, view: &RunView) -> Result<()> {
 fn why_not(writes: &mut Writes<'_>, view: &RunView, error: Error) -> std::result::Result<Stopped, Error> {
     if let Some((found, _)) = writes.runs.find_seq(&view.key())? {
         return Ok(CommitError::Conflict { run: view.run, expected: 0, found }.into());
+    }
+    if let Some(retry) = &view.retry
+        && let Some(by) = writes.runs.find_retry(&view.tenant, retry.of)?
+    {
+        return Ok(CommitError::AlreadyRetried { run: retry.of, by }.into());
     }
     if let Some(parent) = &view.parent
         && writes.runs.has_child(&view.tenant, parent)?

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Visible,
+    costs::{CostGroup, CostQuery},
     definition::Definition,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
     journal::{Label, RunFilter, RunReader, StoreError, TreePart, Unfinished},
@@ -17,7 +18,7 @@ use crate::{
     tables::{
         batches, definitions, keys,
         records::{self, tree},
-        runs::{labels, list::list, read as runs},
+        runs::{costs, labels, list::list, read as runs},
         sessions, waits,
     },
 };
@@ -93,6 +94,16 @@ impl RunReader for Store {
     async fn label_runs(&self, tenant: &Tenant, runs: &[RunId], bytes: usize) -> Read<Vec<Label>> {
         let (tenant, runs) = (tenant.clone(), runs.to_vec());
         self.readers.read(move |connection| labels::read(connection, &tenant, &runs, bytes)).await
+    }
+
+    async fn list_retries(&self, tenant: &Tenant, of: &[RunId]) -> Read<Vec<(RunId, RunId)>> {
+        let (tenant, of) = (tenant.clone(), of.to_vec());
+        self.readers.read(move |connection| runs::retries(connection, &tenant, &of)).await
+    }
+
+    async fn sum_costs(&self, visible: &Visible, query: &CostQuery) -> Read<Vec<CostGroup>> {
+        let (visible, query) = (visible.clone(), query.clone());
+        self.readers.read(move |connection| costs::sum(connection, &visible, &query)).await
     }
 
     async fn sees_session(&self, visible: &Visible, session: SessionId) -> Read<bool> {

@@ -34,17 +34,25 @@ pub(crate) enum Removal {
     Trees {
         /// Their roots.
         roots: Vec<RunKey>,
-        /// They ended before this.
-        ended_before: Timestamp,
+        which: Which,
     },
     /// Some of the marked journals.
     Journals,
     /// Some answers of requests that were given before this.
     Answers { tenant: Option<Tenant>, before: Timestamp },
     /// Some of the values that these trees own, if the trees may go.
-    Owned { roots: Vec<RunKey>, ended_before: Timestamp },
+    Owned { roots: Vec<RunKey>, which: Which },
     /// Some values of a space whose time is over.
     Expired { space: Space, now: Timestamp },
+}
+
+/// Which of the named trees may go.
+#[derive(Clone, Copy)]
+pub(crate) enum Which {
+    /// Those that ended before this and share nothing with what stays.
+    EndedBefore(Timestamp),
+    /// All, when all of their runs have ended; else none.
+    Ended,
 }
 
 /// What one transaction removed.
@@ -92,14 +100,16 @@ impl Retention for Store {
             let page = self.prunable_roots(prune, after).await?;
             let Some(last) = page.last().cloned() else { return Ok(all) };
             for piece in page.chunks(PIECE) {
-                let owned = || Removal::Owned { roots: piece.to_vec(), ended_before: prune.ended_before };
-                while self.remove(owned()).await?.more {}
-                let removal = Removal::Trees { roots: piece.to_vec(), ended_before: prune.ended_before };
-                add(&mut all, self.remove(removal).await?.what);
-                add(&mut all, self.remove_journals().await?);
+                let which = Which::EndedBefore(prune.ended_before);
+                add(&mut all, self.remove_whole(piece, which).await?);
             }
             after = Some(last);
         }
+    }
+
+    async fn remove_trees(&self, roots: &[RunKey]) -> Result<Option<Pruned>, StoreError> {
+        let removed = self.remove_whole(roots, Which::Ended).await?;
+        Ok(Some(removed).filter(|removed| removed.trees > 0))
     }
 
     async fn remove_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
@@ -118,6 +128,14 @@ impl Retention for Store {
 }
 
 impl Store {
+    /// Removes trees with all that they own.
+    async fn remove_whole(&self, roots: &[RunKey], which: Which) -> Result<Pruned, StoreError> {
+        while self.remove(Removal::Owned { roots: roots.to_vec(), which }).await?.more {}
+        let mut removed = self.remove(Removal::Trees { roots: roots.to_vec(), which }).await?.what;
+        add(&mut removed, self.remove_journals().await?);
+        Ok(removed)
+    }
+
     async fn remove_journals(&self) -> Result<Pruned, StoreError> {
         let mut all = Pruned::default();
         loop {
@@ -166,20 +184,18 @@ impl Store {
 pub(crate) fn remove(connection: &Connection, removal: &Removal) -> sqlite::Result<Removed> {
     let mut removed = Removed::default();
     match removal {
-        Removal::Trees { roots, ended_before } => {
-            for root in roots {
-                if runs::is_prunable(connection, root, *ended_before)? {
-                    removed.what.runs += remove_tree(connection, root)?;
-                    removed.what.trees += 1;
-                }
+        Removal::Trees { roots, which } => {
+            for root in removable(connection, roots, *which)? {
+                removed.what.runs += remove_tree(connection, root)?;
+                removed.what.trees += 1;
             }
         }
         Removal::Journals => removed.more = remove_marked(connection, &mut removed.what)?,
         Removal::Answers { tenant, before } => {
             removed.more = keys::remove_answers(connection, tenant.as_ref(), *before, ROWS)? == ROWS;
         }
-        Removal::Owned { roots, ended_before } => {
-            removed.values = remove_owned(connection, roots, *ended_before)? as u64;
+        Removal::Owned { roots, which } => {
+            removed.values = remove_owned(connection, &removable(connection, roots, *which)?)? as u64;
             removed.more = removed.values == ROWS as u64;
         }
         Removal::Expired { space, now } => {
@@ -190,13 +206,28 @@ pub(crate) fn remove(connection: &Connection, removal: &Removal) -> sqlite::Resu
     Ok(removed)
 }
 
+/// Those of `roots` whose trees may go.
+fn removable<'a>(connection: &Connection, roots: &'a [RunKey], which: Which) -> sqlite::Result<Vec<&'a RunKey>> {
+    let mut found = Vec::with_capacity(roots.len());
+    for root in roots {
+        let may_go = match which {
+            Which::EndedBefore(time) => runs::is_prunable(connection, root, time)?,
+            Which::Ended => runs::has_ended(connection, root)?,
+        };
+        if may_go {
+            found.push(root);
+        }
+    }
+    if matches!(which, Which::Ended) && found.len() < roots.len() {
+        found.clear();
+    }
+    Ok(found)
+}
+
 /// Removes some of the values that trees own; says how many.
-fn remove_owned(connection: &Connection, roots: &[RunKey], ended_before: Timestamp) -> sqlite::Result<usize> {
+fn remove_owned(connection: &Connection, roots: &[&RunKey]) -> sqlite::Result<usize> {
     let mut left = ROWS;
     for root in roots {
-        if !runs::is_prunable(connection, root, ended_before)? {
-            continue;
-        }
         let owner = format!("run/{}", root.run);
         for space in [MEMORY, ARTIFACTS] {
             left -= values::remove_owned(connection, &space, &root.tenant, &owner, left)?;

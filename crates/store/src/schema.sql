@@ -131,7 +131,7 @@ CREATE TABLE runs (
             cache_creation_input_tokens INTEGER NOT NULL,
             cache_read_input_tokens INTEGER NOT NULL,
             warnings TEXT,
-            strikes INTEGER NOT NULL, cost INTEGER, assumed_cost INTEGER,
+            strikes INTEGER NOT NULL, cost INTEGER, assumed_cost INTEGER, retry_of BLOB, attempt INTEGER NOT NULL DEFAULT 0,
             PRIMARY KEY (tenant, run)
         ) WITHOUT ROWID;
 CREATE TABLE sessions (
@@ -176,8 +176,9 @@ CREATE INDEX keys_by_handle ON keys (tenant, handle);
 CREATE INDEX log_messages_by_id ON log_messages (log, id, sequence);
 CREATE UNIQUE INDEX runs_by_agent_id ON runs (tenant, agent_id) WHERE ended_at IS NULL;
 CREATE INDEX runs_by_batch ON runs (tenant, batch, batch_index) WHERE batch IS NOT NULL;
-CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index)
+CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index, attempt)
             WHERE parent_run IS NOT NULL;
+CREATE UNIQUE INDEX runs_by_retry ON runs (tenant, retry_of) WHERE retry_of IS NOT NULL;
 CREATE INDEX runs_by_root ON runs (tenant, root) WHERE depth > 0;
 CREATE INDEX runs_by_session ON runs (tenant, session);
 CREATE INDEX runs_by_user ON runs (tenant, user_id) WHERE user_id <> 'default';

@@ -16,7 +16,10 @@ macro_rules! operations {
                 follow_run::FollowRun,
                 cancel_run::CancelRun,
                 read_artifact::ReadArtifact,
+                retry_run::RetryRun,
                 replay_run::ReplayRun,
+                get_costs::GetCosts,
+                delete_run::DeleteRun,
                 prune_runs::PruneRuns,
             }
             artifacts {
@@ -27,6 +30,7 @@ macro_rules! operations {
                 spawn_runs::SpawnRuns,
                 get_batch::GetBatch,
                 cancel_batch::CancelBatch,
+                delete_batch::DeleteBatch,
             }
             memory {
                 get_memory::GetMemory,

@@ -18,7 +18,7 @@ pub struct TurnStarted {
     pub attempt: u32,
     /// Whether tools are offered; not in a last turn.
     pub tools: bool,
-    /// Reserved from the tree's budget, as is `reserved_cost`.
+    /// Reserved from the tree's budget, as is `reserved_cost`; without a budget, the estimate of a turn that has a price.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reserved: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -150,6 +150,36 @@ Examples:
   drawloom runs cancel last     cancel it",
     ),
     (
+        "drawloom runs wait",
+        "\
+Examples:
+  drawloom runs wait last                 wait for the newest run
+  drawloom runs wait b_01a1 -q            wait for all runs of a batch
+  drawloom runs wait last --timeout 10m   wait for ten minutes at most",
+    ),
+    (
+        "drawloom runs retry",
+        "\
+Examples:
+  drawloom runs retry r_01a1              run a failed run once more and follow it
+  drawloom runs retry last --completed    run the newest run once more although it completed",
+    ),
+    (
+        "drawloom runs rm",
+        "\
+Examples:
+  drawloom runs rm r_01a1         delete a run with its child runs, after asking
+  drawloom runs rm b_01a1 --yes   delete a batch without asking",
+    ),
+    (
+        "drawloom cost",
+        "\
+Examples:
+  drawloom cost                           show what each agent cost
+  drawloom cost --by model --since 7d     show what each model cost in the last seven days
+  drawloom cost --by day --user ada       show what the runs of a user cost each day",
+    ),
+    (
         "drawloom runs cancel",
         "\
 Examples:

@@ -35,7 +35,7 @@ impl Look {
 }
 
 /// Whether only ids are printed. Commands with this also have [`Look`].
-#[derive(Debug, Clone, Copy, Default, Args)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
 pub struct Quiet {
     /// Print only ids or names, one per line
     #[arg(long, short, conflicts_with_all = ["json", "output"])]

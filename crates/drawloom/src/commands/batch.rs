@@ -1,11 +1,13 @@
 //! `drawloom batch`: many runs at once, and a table of what they came to.
 //!
 //! A server takes at most 32 runs in one request, so a larger batch is sent in parts. The next part is sent when fewer than 32 runs
-//! are unfinished. The parts of a file have keys that are derived from its content: a rerun finds what was started before.
+//! are unfinished. The parts of a file have keys that are derived from its content: a rerun finds what was started before. What was
+//! retried since is found by the links between a run and its retry: the newest attempt of each run counts.
 
 mod plan;
 mod progress;
 mod report;
+mod retries;
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -16,13 +18,10 @@ use clap::Args;
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
 
-use drawloom_contract::{
-    ids::{AgentName, RunId},
-    record::Status,
-};
+use drawloom_contract::ids::{AgentName, RunId};
 use drawloom_wire::{
     batches::{CancelBatch, GetBatch, MAX_SPAWNS, SpawnedBatch},
-    runs::RunResult,
+    runs::{CancelRun, RunResult},
 };
 
 use crate::{
@@ -38,6 +37,7 @@ use plan::{Given, Part, Plan};
 use progress::Board;
 use report::Outcome;
 pub(crate) use report::show;
+use retries::Retries;
 
 /// Start many runs and wait for all of them
 ///
@@ -94,10 +94,11 @@ impl Batch {
                 plan: &plan,
                 accepted: RefCell::default(),
                 already_done: RefCell::default(),
+                retries: RefCell::default(),
                 ended: RefCell::default(),
             };
             let everything: Vec<usize> = (0..plan.spawns.len()).collect();
-            let parts = plan.parts(&everything, "")?;
+            let parts = plan.parts(&everything)?;
             if self.detach {
                 for part in parts {
                     batch.start(part).await?;
@@ -110,9 +111,8 @@ impl Batch {
                 return Ok(Exit::Done);
             }
             batch.execute(parts, self.ids).await?;
-            if self.retry_failed {
-                batch.retry(self.ids).await?;
-            }
+            let retry = if self.retry_failed { Retries::OfFailed } else { Retries::None };
+            batch.wait_for_retries(retry, self.ids).await?;
             batch.finish(self.ids).await
         };
         interrupts.connected(session, "batch", Need::Engine(self.execution), work).await
@@ -128,6 +128,8 @@ struct Working<'a> {
     accepted: RefCell<Vec<Accepted>>,
     /// Runs that had ended when they were accepted: an earlier call started them.
     already_done: RefCell<BTreeSet<RunId>>,
+    /// Retries that this command started or waited for.
+    retries: RefCell<BTreeSet<RunId>>,
     /// Runs that are known to have ended.
     ended: RefCell<BTreeSet<RunId>>,
 }
@@ -204,23 +206,6 @@ impl Working<'_> {
         Ok(run)
     }
 
-    /// Starts the runs again that an earlier call started and that did not complete. Runs of an earlier retry are found first.
-    async fn retry(&self, ids: Quiet) -> Result<(), CommandError> {
-        while !self.interrupts.any() {
-            let (results, _) = self.results().await?;
-            let is_old = |run: &RunResult| self.already_done.borrow().contains(&run.run_id);
-            let failed: Vec<_> =
-                results.iter().filter(|(_, run)| run.status != Status::Completed && is_old(run)).collect();
-            if failed.is_empty() {
-                break;
-            }
-            let attempt: Vec<String> = failed.iter().map(|(_, run)| run.run_id.to_string()).collect();
-            let places: Vec<usize> = failed.iter().map(|(place, _)| **place).collect();
-            self.execute(self.plan.parts(&places, &attempt.join(","))?, ids).await?;
-        }
-        Ok(())
-    }
-
     /// Cancels every run and waits until all have ended.
     async fn cancel(&self) -> Result<(), CommandError> {
         let cancelling = async {
@@ -233,6 +218,11 @@ impl Working<'_> {
             for batch_id in open {
                 let reason = Some(super::run::REASON.to_owned());
                 self.connection.backend.call(&CancelBatch { batch_id, reason, idempotency_key: None }).await?;
+            }
+            for run in self.open_retries() {
+                let ask =
+                    CancelRun { run_id: Some(run), reason: Some(super::run::REASON.into()), ..CancelRun::default() };
+                self.connection.backend.call(&ask).await?;
             }
             for run in self.unfinished() {
                 super::run::wait(self.connection, run).await?;
@@ -247,10 +237,15 @@ impl Working<'_> {
     fn unfinished(&self) -> Vec<RunId> {
         let (accepted, ended) = (self.accepted.borrow(), self.ended.borrow());
         let runs = accepted.iter().flat_map(|one| &one.spawned.results).map(|run| run.run_id);
-        runs.filter(|run| !ended.contains(run)).collect()
+        runs.filter(|run| !ended.contains(run)).chain(self.open_retries()).collect()
     }
 
-    /// The results by place, those of retries instead of the first ones; and what cut answers short.
+    fn open_retries(&self) -> Vec<RunId> {
+        let (retries, ended) = (self.retries.borrow(), self.ended.borrow());
+        retries.difference(&ended).copied().collect()
+    }
+
+    /// The results by place, of the newest attempts; and what cut answers short.
     async fn results(&self) -> Result<(BTreeMap<usize, RunResult>, Vec<String>), CommandError> {
         let accepted: Vec<_> =
             self.accepted.borrow().iter().map(|one| (one.spawned.batch_id, one.places.clone())).collect();
@@ -259,7 +254,8 @@ impl Working<'_> {
             let ask = GetBatch { batch_id, wait_ms: None, result_bytes: None };
             let batch = self.connection.backend.call(&ask).await?;
             warnings.extend(batch.warnings);
-            for (place, mut run) in places.into_iter().zip(batch.results) {
+            for (place, run) in places.into_iter().zip(batch.results) {
+                let mut run = self.newest(run).await?;
                 run.index = u32::try_from(place).ok();
                 results.insert(place, run);
             }
@@ -272,8 +268,12 @@ impl Working<'_> {
         let (results, warnings) = self.results().await?;
         let results: Vec<RunResult> = results.into_values().collect();
         let already_done = {
-            let known = self.already_done.borrow();
-            results.iter().filter(|run| known.contains(&run.run_id)).count()
+            let (known, retries) = (self.already_done.borrow(), self.retries.borrow());
+            let is_done = |run: &&RunResult| match run.retry_of {
+                Some(_) => !retries.contains(&run.run_id),
+                None => known.contains(&run.run_id),
+            };
+            results.iter().filter(is_done).count()
         };
         let outcome = Outcome {
             batches: self.accepted.borrow().iter().map(|one| one.spawned.batch_id).collect(),

@@ -12,7 +12,7 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
 use drawloom_contract::ids::RunId;
-use drawloom_wire::runs::{ListRuns, RunResult, SpawnRun};
+use drawloom_wire::runs::{GetRun, ListRuns, RunResult, SpawnRun};
 
 use crate::{
     backend::Events,
@@ -109,7 +109,9 @@ async fn show(
     let agent = "lead".parse().expect("a constant name");
     let lead = connection.backend.start(SpawnRun::new(agent, PROMPT)).await?.run_id;
     let children = watch(session, connection, lead).await?;
-    let result = run::wait(connection, lead).await?;
+    run::wait(connection, lead).await?;
+    // The sums over the tree are answered to a question about the run, not to a wait for it.
+    let result = connection.backend.call(&GetRun { run_id: Some(lead), ..GetRun::default() }).await?;
     let url = url.map_or_else(|| format!("http://{ADDRESS}"), str::to_owned);
     let curl = curl_line(&url);
     if !human {

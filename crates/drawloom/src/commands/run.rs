@@ -68,23 +68,16 @@ impl Run {
             Some(key) => key.clone(),
             None => request.idempotency_key.insert(own_key()?).clone(),
         };
-        let detach = self.detach;
         let thinking = if self.thinking { Thinking::Shown } else { Thinking::Hidden };
-        let (execution, quiet) = (self.execution, self.ids.quiet);
+        let stay = Stay::of(self.detach, self.ids, thinking);
+        let execution = self.execution;
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
             let answer = connection.backend.start(request);
             let spawned = interrupts.answered(session, connection, &key, answer).await?;
             let watching = Watching { session, connection, interrupts: &interrupts, run: spawned.run_id };
-            match detach && !interrupts.any() {
-                true => {
-                    detached(session, &spawned, quiet);
-                    Ok(Exit::Done)
-                }
-                false if quiet => watching.wait_quietly().await,
-                false => watching.follow(thinking).await,
-            }
+            watching.go_on(&spawned, stay).await
         };
         interrupts.connected(session, "run", Need::Engine(execution), work).await
     }
@@ -103,14 +96,47 @@ fn detached(session: &Session, spawned: &Spawned, quiet: bool) {
 }
 
 /// A run that was accepted.
-struct Watching<'a> {
-    session: &'a Session,
-    connection: &'a Connection,
-    interrupts: &'a Interrupts,
-    run: RunId,
+pub(crate) struct Watching<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) connection: &'a Connection,
+    pub(crate) interrupts: &'a Interrupts,
+    pub(crate) run: RunId,
+}
+
+/// What a command does once its run is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stay {
+    Follow(Thinking),
+    /// Waits, and prints only the id.
+    Quiet,
+    /// Leaves at once.
+    Detach(Quiet),
+}
+
+impl Stay {
+    /// What the options of a command say.
+    pub(crate) fn of(detach: bool, ids: Quiet, thinking: Thinking) -> Self {
+        match (detach, ids.quiet) {
+            (true, _) => Self::Detach(ids),
+            (false, true) => Self::Quiet,
+            (false, false) => Self::Follow(thinking),
+        }
+    }
 }
 
 impl Watching<'_> {
+    pub(crate) async fn go_on(&self, spawned: &Spawned, stay: Stay) -> Result<Exit, CommandError> {
+        match stay {
+            Stay::Detach(ids) if !self.interrupts.any() => {
+                detached(self.session, spawned, ids.quiet);
+                Ok(Exit::Done)
+            }
+            Stay::Quiet | Stay::Detach(Quiet { quiet: true }) => self.wait_quietly().await,
+            Stay::Detach(_) => self.follow(Thinking::Hidden).await,
+            Stay::Follow(thinking) => self.follow(thinking).await,
+        }
+    }
+
     async fn follow(&self, thinking: Thinking) -> Result<Exit, CommandError> {
         let Self { session, connection, interrupts, run } = *self;
         let output = &session.output;

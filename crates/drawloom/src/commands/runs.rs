@@ -1,10 +1,13 @@
-//! `drawloom runs`: list, show, follow and cancel runs.
+//! `drawloom runs`: list, show, follow, wait for, retry, cancel and delete runs.
 
 mod cancel;
 pub(crate) mod handle;
 mod list;
+mod remove;
+mod retry;
 mod show;
 mod tail;
+mod wait;
 
 use clap::Subcommand;
 
@@ -20,7 +23,7 @@ use crate::{
 
 pub(crate) use handle::{Handle, Named};
 
-/// List, show, follow and cancel runs
+/// List, show, follow, retry, cancel and delete runs
 #[derive(Debug, Subcommand)]
 pub enum Runs {
     /// List runs, newest first
@@ -32,8 +35,15 @@ pub enum Runs {
     /// Follow the events of runs, like a log
     #[command(after_help = tail::HELP)]
     Tail(tail::Tail),
+    /// Wait for the end of runs or batches
+    Wait(wait::Wait),
+    /// Run a run that has ended once more
+    Retry(retry::Retry),
     /// Cancel a run or a batch, with all child runs
     Cancel(cancel::Cancel),
+    /// Delete runs or batches that have ended, with all child runs
+    #[command(name = "rm")]
+    Remove(remove::Remove),
 }
 
 impl Runs {
@@ -42,7 +52,10 @@ impl Runs {
             Self::List(list) => list.look,
             Self::Show(show) => show.look,
             Self::Tail(tail) => tail.look,
+            Self::Wait(wait) => wait.look,
+            Self::Retry(retry) => retry.look,
             Self::Cancel(cancel) => cancel.look,
+            Self::Remove(remove) => remove.look,
         }
     }
 
@@ -51,7 +64,10 @@ impl Runs {
             Self::List(list) => list.perform(session).await,
             Self::Show(show) => show.perform(session).await,
             Self::Tail(tail) => tail.perform(session).await,
+            Self::Wait(wait) => wait.perform(session).await,
+            Self::Retry(retry) => retry.perform(session).await,
             Self::Cancel(cancel) => cancel.perform(session).await,
+            Self::Remove(remove) => remove.perform(session).await,
         }
     }
 }

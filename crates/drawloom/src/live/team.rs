@@ -49,6 +49,8 @@ pub(crate) struct Member {
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     pub(crate) status: Status,
+    /// Whether it only ended with its parent: the reason is the parent's.
+    with_parent: bool,
     /// Why, unless it completed.
     pub(crate) reason: Option<String>,
     at: Timestamp,
@@ -200,7 +202,8 @@ impl Member {
             Some(code) => format!("{} ({code})", first_line(message, GLIMPSE)),
             None => first_line(message, GLIMPSE),
         });
-        self.end = Some(End { status, reason, at });
+        let with_parent = error["code"].as_str() == Some("parent_ended");
+        self.end = Some(End { status, with_parent, reason, at });
         if let Ok(usage) = serde_json::from_value::<drawloom_contract::usage::Usage>(data["usage"].clone()) {
             self.tokens = usage.total();
         }
@@ -226,9 +229,14 @@ impl Member {
         self.end.is_none() && self.state == State::Queued
     }
 
-    /// Whether it ended without completing.
+    /// Whether it ended without completing, for a reason of its own.
     pub(crate) fn has_failed(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.status != Status::Completed)
+        self.end.as_ref().is_some_and(|end| end.status != Status::Completed && !end.with_parent)
+    }
+
+    /// Whether it ended because its parent was stopped.
+    pub(crate) fn ended_with_parent(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.with_parent)
     }
 }
 

@@ -24,6 +24,11 @@ impl LocalTime {
         &self.name
     }
 
+    /// How far the zone is east of UTC, in minutes.
+    pub fn offset_minutes(&self) -> i32 {
+        self.offset.seconds() / 60
+    }
+
     /// The moment that it was made for.
     pub fn now(&self) -> Timestamp {
         self.now

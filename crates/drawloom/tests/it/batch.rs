@@ -98,6 +98,15 @@ fn failed_runs_are_started_again_when_that_is_asked() {
         assert_eq!(retried["already_done"], already_done);
     }
     assert_eq!(all_runs(&home).len(), 3);
+    // The newest attempt counts, with the plain command too.
+    let plain = home.run(&["batch", "batch.json"]).exits(0);
+    assert!(plain.stderr.contains("2 of 2 completed"), "{plain:?}");
+    let plain = home.run(&["batch", "batch.json", "--json"]).exits(0).json();
+    let (first, retry) = (&plain["results"][1]["retry_of"], &plain["results"][1]["run_id"]);
+    let shown = home.run(&["runs", "show", first.as_str().expect("a run")]).exits(0).stdout;
+    assert!(shown.contains(&format!("retried as {}", retry.as_str().expect("a run"))), "{shown}");
+    let shown = home.run(&["runs", "show", retry.as_str().expect("a run")]).exits(0).stdout;
+    assert!(shown.contains(&format!("retry of  {}", first.as_str().expect("a run"))), "{shown}");
 }
 
 #[test]

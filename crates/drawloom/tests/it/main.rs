@@ -53,6 +53,7 @@ mod providers;
 mod raw;
 mod readme;
 mod recording;
+mod retry;
 mod run;
 mod runs;
 mod sandbox;

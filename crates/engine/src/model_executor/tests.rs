@@ -28,6 +28,7 @@ fn accepted() -> Accepted {
         root: run,
         depth: 0,
         batch: None,
+        retry: None,
         segments: vec![Segment::user("hello")],
         input: None,
         tools: vec![],

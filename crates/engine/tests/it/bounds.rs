@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use drawloom_contract::{
     record::{Body, Record, Status},
-    runs::{Interest, Item, Runs as _, Start},
+    runs::{Interest, Item, OnRefusal, Runs as _, Start},
     view::RunView,
 };
 use drawloom_engine::LIMITS;
@@ -34,7 +34,8 @@ async fn cross(name: &str) -> String {
         "batch_size" => {
             let house = busy(|plan| plan);
             let starts = vec![ask("alice", "x"); 33];
-            let refused = house.engine.start_batch(&house.caller, starts, None, Interest::None).await;
+            let refused =
+                house.engine.start_batch(&house.caller, starts, OnRefusal::RefuseAll, None, Interest::None).await;
             refused.err().expect("one more than a batch has").code.to_string()
         }
         "spawn_depth" => {

@@ -2,7 +2,7 @@ use drawloom_contract::{
     model::TurnError,
     money::Cost,
     record::{Body, Status, StopReason},
-    runs::{Interest, Runs as _},
+    runs::{Interest, Runs as _, Start},
     view::RunView,
 };
 use serde_json::{Value, json};
@@ -154,4 +154,33 @@ async fn what_nobody_says_the_cost_of_is_taken_as_spent() {
     // Without a budget nothing is set aside, and nothing is made up.
     assert_eq!(run("alice", None).await.usage.total(), 5);
     assert_eq!(run("bob", None).await.usage.total(), 0);
+}
+
+/// A stream that breaks may be charged for, and no usage comes with it.
+#[tokio::test]
+async fn a_priced_turn_whose_stream_broke_has_its_estimated_cost_with_any_budget_and_without() {
+    let broken = Bearing::new(0, || TurnError::Cut { message: "it broke".into() });
+    let plan = Plan::new(json!([])).provider("dear", broken).agent("alice", |agent| {
+        agent.provider = "dear".into();
+        agent.max_tokens = Some(100);
+        agent.retry_attempts = 1;
+    });
+    let house = House::new(plan);
+    let without = ask("alice", "x");
+    let of_tokens = Start { budget_tokens: Some(1_000_000), ..ask("alice", "x") };
+    let of_money = Start { budget_cost: Cost::from_units(10.0), ..ask("alice", "x") };
+    let mut costs = Vec::new();
+    for start in [without, of_tokens, of_money] {
+        let view = house.finish(house.start(start, Interest::Outcome).await).await;
+        assert_eq!(view.status, Status::Failed);
+        let cost = view.cost.expect("an estimate");
+        // Two tries, each with 100 tokens to write and some to read.
+        assert!(cost > Cost(2 * 100 * 15_000), "{cost:?}");
+        assert_eq!(view.assumed, Some(cost));
+        let total = house.engine.total(&house.caller, view.run).await.expect("sums");
+        assert_eq!((total.spent.cost, total.assumed), (cost, Some(cost)));
+        assert!(house.engine.replay(&house.caller, view.run).await.expect("a replay").ok);
+        costs.push(cost);
+    }
+    assert_eq!((costs[0], costs[1]), (costs[2], costs[2]));
 }

@@ -2,7 +2,7 @@ use std::sync::atomic::Ordering;
 
 use drawloom_contract::{
     record::Status,
-    runs::{Interest, Runs},
+    runs::{Interest, OnRefusal, RetryStart, Runs},
 };
 use serde_json::{Value, json};
 
@@ -74,18 +74,49 @@ async fn a_tree_three_deep_behind_a_gate_of_one_finishes() {
 }
 
 #[tokio::test]
-async fn the_gate_says_whom_an_agent_may_spawn_and_one_bad_entry_starts_nobody() {
+async fn the_gate_says_whom_an_agent_may_spawn_and_one_bad_entry_fails_alone() {
     let spawns = json!([{ "name": "bob", "prompt": "p" }, { "name": "carol", "prompt": "p" }]);
     let rules = json!([
         { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "op": "parallel_spawn", "spawns": spawns } }] },
+        { "when": { "agent": "bob" }, "text": "did it" },
         { "text": "{{last}}" } ]);
     let house = House::new(Plan::new(rules).agent("alice", |agent| agent.agents = vec!["b*".into()]));
     let view = house.run("alice", "go").await;
-    assert_eq!(
-        view.final_text.as_deref(),
-        Some("spawns[1]: this agent is not allowed to spawn \"carol\"; allowed agents: b*")
-    );
+    let told: Value = serde_json::from_str(view.final_text.as_deref().expect("a text")).expect("JSON");
+    assert_eq!(told["results"][0]["output"], "did it");
+    let why = "failed: this agent is not allowed to spawn \"carol\"; allowed agents: b* (agent_not_allowed)";
+    assert_eq!((&told["results"][1]["ok"], &told["results"][1]["error"]), (&json!(false), &json!(why)));
+    let children = house.children(&view).await;
+    assert_eq!((children.len(), children[1].status), (2, Status::Failed));
+    // One alone is an error of the call, and nothing is started.
+    let alone = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "name": "carol", "prompt": "p" } }] },
+        { "text": "{{last}}" } ]);
+    let house = House::new(Plan::new(alone).agent("alice", |agent| agent.agents = vec!["b*".into()]));
+    let view = house.run("alice", "go").await;
+    let why = "spawns[0]: this agent is not allowed to spawn \"carol\"; allowed agents: b*";
+    assert_eq!(view.final_text.as_deref(), Some(why));
     assert!(house.children(&view).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_call_whose_children_are_all_refused_goes_on_at_once() {
+    let spawns = json!([{ "name": "carol", "prompt": "p" }, { "name": "nobody", "prompt": "p" }]);
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "op": "parallel_spawn", "spawns": spawns } }] },
+        { "text": "{{last}}" } ]);
+    let house = House::new(Plan::new(rules).agent("alice", |agent| agent.agents = vec!["b*".into(), "n*".into()]));
+    let view = house.run("alice", "go").await;
+    let told: Value = serde_json::from_str(view.final_text.as_deref().expect("a text")).expect("JSON");
+    let errors: Vec<_> = told["results"].as_array().expect("results").iter().map(|one| one["error"].clone()).collect();
+    let carol = "failed: this agent is not allowed to spawn \"carol\"; allowed agents: b*, n* (agent_not_allowed)";
+    assert_eq!(errors, [json!(carol), json!("failed: unknown agent \"nobody\" (unknown_agent)")]);
+    assert!(house.engine.replay(&house.caller, view.run).await.expect("a replay").ok);
+    // What a gate refused does not come into the tree by a retry.
+    let refused = house.children(&view).await.remove(0);
+    let retry = RetryStart { run: refused.run, completed: false };
+    let again = house.engine.retry(&house.caller, retry, None, Interest::None).await.expect("accepted");
+    assert_eq!((again.view.depth, &again.view.parent), (0, &None));
 }
 
 #[tokio::test]
@@ -125,13 +156,26 @@ async fn a_batch_is_accepted_whole_or_refused_whole() {
     let starts = |count: usize| (0..count).map(|i| ask("alice", &i.to_string())).collect::<Vec<_>>();
     let mut bad = starts(3);
     bad[1].agent = "nobody".parse().expect("a name");
-    let refused = house.engine.start_batch(&house.caller, bad, None, Interest::None).await.err().expect("refused");
+    let refused = house
+        .engine
+        .start_batch(&house.caller, bad, OnRefusal::RefuseAll, None, Interest::None)
+        .await
+        .err()
+        .expect("refused");
     assert_eq!((refused.code, refused.message.as_str()), ("unknown_agent", "spawns[1]: unknown agent \"nobody\""));
-    let refused =
-        house.engine.start_batch(&house.caller, starts(32), None, Interest::None).await.err().expect("refused");
+    let refused = house
+        .engine
+        .start_batch(&house.caller, starts(32), OnRefusal::RefuseAll, None, Interest::None)
+        .await
+        .err()
+        .expect("refused");
     assert_eq!(refused.code, "backpressure");
     assert!(house.store.stats().entries == 0, "nothing was written");
-    let batch = house.engine.start_batch(&house.caller, starts(12), None, Interest::Outcome).await.expect("accepted");
+    let batch = house
+        .engine
+        .start_batch(&house.caller, starts(12), OnRefusal::RefuseAll, None, Interest::Outcome)
+        .await
+        .expect("accepted");
     let id = batch.batch;
     for (index, started) in batch.runs.into_iter().enumerate() {
         let view = house.finish(started).await;

@@ -16,6 +16,7 @@ mod limiting;
 mod limits;
 mod providers;
 mod resuming;
+mod retrying;
 mod simple;
 mod stopping;
 mod thinking;

@@ -11,6 +11,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Visible,
+    costs::{CostGroup, CostQuery},
     definition::Definition,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
     journal::{Label, RunFilter, RunReader, StoreError, TreePart, Unfinished},
@@ -73,6 +74,14 @@ impl RunReader for Damaged {
             Ok(_) => damaged(),
             Err(_) => self.reader.tree_size(root).await,
         }
+    }
+
+    async fn list_retries(&self, tenant: &Tenant, runs: &[RunId]) -> Result<Vec<(RunId, RunId)>, StoreError> {
+        self.reader.list_retries(tenant, runs).await
+    }
+
+    async fn sum_costs(&self, visible: &Visible, query: &CostQuery) -> Result<Vec<CostGroup>, StoreError> {
+        self.reader.sum_costs(visible, query).await
     }
 
     async fn sees_session(&self, visible: &Visible, session: SessionId) -> Result<bool, StoreError> {

@@ -246,6 +246,7 @@ impl Fake {
             root: run,
             depth: 0,
             batch,
+            retry: None,
             segments: start.segments.clone(),
             input: None,
             tools: Vec::new(),

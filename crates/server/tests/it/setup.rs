@@ -14,7 +14,7 @@ use drawloom_contract::{
     caller::Scope,
     definition::{DefinitionKind, Definitions},
     failure::{Failure, FailureKind},
-    ids::{AgentName, Digest, Tenant},
+    ids::{AgentName, Digest, RunKey, Tenant},
     journal::StoreError,
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
@@ -185,6 +185,11 @@ impl Retention for Broom {
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
         self.0.lock().expect("no panic").push(prune.clone());
         Ok(Pruned { trees: 1, runs: 2, records: 3, blobs: 4 })
+    }
+
+    async fn remove_trees(&self, roots: &[RunKey]) -> Result<Option<Pruned>, StoreError> {
+        let trees = roots.len() as u64;
+        Ok(Some(Pruned { trees, runs: trees, records: 3, blobs: 0 }))
     }
 
     async fn remove_expired(&self, _: Timestamp) -> Result<u64, StoreError> {

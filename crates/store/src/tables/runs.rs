@@ -4,6 +4,7 @@
 //! in theirs.
 
 mod columns;
+pub(crate) mod costs;
 pub(crate) mod labels;
 pub(crate) mod list;
 pub(crate) mod prune;
@@ -30,6 +31,7 @@ statements! {
     find_seq: "SELECT seq, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND run = $2";
     find_parent: "SELECT parent_run, parent_call FROM runs WHERE tenant = $1 AND run = $2";
     find_child: "SELECT 1 FROM runs WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND parent_index = $4";
+    find_retry: "SELECT run FROM runs WHERE tenant = $1 AND retry_of = $2";
     find_live_agent_id: "SELECT run FROM runs WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL";
     /// Without being told, SQLite would look at all runs of the tenant.
     find_busy: "SELECT run FROM runs INDEXED BY runs_by_session \
@@ -71,6 +73,11 @@ impl Writes<'_> {
     /// Whether a call has this child.
     pub(crate) fn has_child(&mut self, tenant: &Tenant, parent: &Parent) -> Result<bool> {
         self.find_child.finds(values![tenant, &parent.run, parent.call, parent.index])
+    }
+
+    /// The retry of a run.
+    pub(crate) fn find_retry(&mut self, tenant: &Tenant, of: RunId) -> Result<Option<RunId>> {
+        self.find_retry.first(values![tenant, &of], |row| row.get(0))
     }
 
     /// The live run that has this agent id.

@@ -1,4 +1,4 @@
-//! Sessions: conversations that runs join one after the other.
+//! Sessions: labels that group runs. A session has one unfinished run at a time.
 
 use drawloom_contract::{
     caller::Visible,

@@ -50,6 +50,16 @@ pub(crate) const STEPS: &[Step] = &[
     ),
 ];
 
+/// Whether no later attempt has the place of this child.
+macro_rules! is_newest_child {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM runs AS later INDEXED BY runs_by_parent WHERE later.tenant = runs.tenant \
+         AND later.parent_run = runs.parent_run AND later.parent_call = runs.parent_call \
+         AND later.parent_index = runs.parent_index AND later.attempt > runs.attempt)"
+    };
+}
+pub(crate) use is_newest_child;
+
 /// Whether all children that a row of `runs` waits for have ended.
 macro_rules! children_have_ended {
     () => {
@@ -75,7 +85,8 @@ statements! {
     for_children: concat!(
         "INSERT INTO waits (tenant, run, call, kind, remaining, since) \
          SELECT $1, $2, $3, 'children', max(0, $4 - count(*)), $5 FROM runs INDEXED BY runs_by_parent \
-         WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND ended_at IS NOT NULL",
+         WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND ended_at IS NOT NULL AND ",
+        is_newest_child!(),
         or_replace!()
     );
     begin: concat!(
@@ -85,6 +96,8 @@ statements! {
     );
     end: "DELETE FROM waits WHERE tenant = $1 AND run = $2 AND call = $3";
     end_all: END_ALL;
+    count_up: "UPDATE waits SET remaining = remaining + 1 \
+        WHERE tenant = $1 AND run = $2 AND call = $3 AND kind = 'children' AND remaining > 0";
     count_down: "UPDATE waits SET remaining = remaining - 1 \
         WHERE tenant = $1 AND run = $2 AND call = $3 AND kind = 'children' AND remaining > 0";
 }
@@ -103,6 +116,8 @@ impl Writes<'_> {
                 let causes: Option<&str> = None;
                 self.begin.execute(values![&run.tenant, &run.run, *record, "until", *since, *until, causes])
             }
+            // `count_up` did it.
+            WaitChange::OneMore { .. } => Ok(0),
             WaitChange::End { run, call } => self.end.execute(values![&run.tenant, &run.run, *call]),
         }
         .map(drop)
@@ -111,6 +126,11 @@ impl Writes<'_> {
     /// Ends the waits of a run that ended.
     pub(crate) fn end_all(&mut self, key: &RunKey) -> Result<()> {
         self.end_all.execute(values![&key.tenant, &key.run]).map(drop)
+    }
+
+    /// Adds a child to a wait for other children; says whether there was one.
+    pub(crate) fn count_up(&mut self, parent: &RunKey, call: Seq) -> Result<bool> {
+        Ok(self.count_up.execute(values![&parent.tenant, &parent.run, call])? > 0)
     }
 
     /// Counts a child that ended off the wait of its parent's call; says whether there was one.

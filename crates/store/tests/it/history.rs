@@ -134,6 +134,11 @@ impl Model {
                 self.waits.insert((run.clone(), *call), Some(left));
             }
             WaitChange::Run { run, record, .. } => _ = self.waits.insert((run.clone(), *record), None),
+            WaitChange::OneMore { run, call } => {
+                if let Some(Some(left)) = self.waits.get_mut(&(run.clone(), *call)) {
+                    *left += 1;
+                }
+            }
             WaitChange::End { run, call } => _ = self.waits.remove(&(run.clone(), *call)),
         }
     }

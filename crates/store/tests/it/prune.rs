@@ -64,6 +64,32 @@ async fn a_tree_goes_whole_with_all_that_was_kept_for_it() {
 }
 
 #[tokio::test]
+async fn named_trees_go_whatever_their_age_and_none_while_a_run_has_not_ended() {
+    let bench = Bench::new();
+    bench.append(begin(accepted(1), [note(&large('a')), completed()])).await;
+    bench.append(begin(child(2, 1, 2, 0), [note(&large('b'))])).await;
+    // It shares its session with one that stays, and ended just now.
+    bench.append(begin(accepted(3), [completed()])).await;
+    bench.append(begin(Accepted { session: session_id(3), ..accepted(4) }, [])).await;
+    let remove = async |numbers: &[u64]| {
+        let roots: Vec<_> = numbers.iter().map(|number| key(*number)).collect();
+        bench.store.remove_trees(&roots).await.expect("a writable store")
+    };
+    assert_eq!(remove(&[3, 1]).await, None, "a child has not ended");
+    assert_eq!(remove(&[2]).await, None, "no root");
+    assert_eq!(count(&bench).await, 4);
+    assert_eq!(remove(&[3]).await, Some(Pruned { trees: 1, runs: 1, records: 2, blobs: 0 }));
+    bench.append(after(key(2), 2, [completed()])).await;
+    assert_eq!(remove(&[1]).await, Some(Pruned { trees: 1, runs: 2, records: 6, blobs: 2 }));
+    assert_eq!(remove(&[1]).await, None, "it is gone");
+    assert_eq!(count(&bench).await, 1);
+    for (table, left) in [("runs", 1), ("journal", 1), ("blobs", 0), ("pruned_runs", 0)] {
+        assert_eq!(rows(&bench, table), left, "{table}");
+    }
+    bench.store.integrity().await.expect("a store in order");
+}
+
+#[tokio::test]
 async fn nothing_goes_that_is_unfinished_or_ended_later_or_belongs_to_such_a_thing() {
     let bench = Bench::new();
     // Ended, but a run below it has not.
@@ -236,7 +262,10 @@ async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
              DROP TABLE logs; DROP TABLE log_messages; DROP INDEX keys_by_age; ALTER TABLE keys DROP COLUMN answer;
              ALTER TABLE keys DROP COLUMN at; DROP TABLE waits; DROP INDEX runs_by_user;
              CREATE TABLE waits (tenant TEXT, run BLOB, call INTEGER, kind TEXT, remaining INTEGER, due INTEGER);
-             ALTER TABLE runs DROP COLUMN assumed_cost;
+             ALTER TABLE runs DROP COLUMN assumed_cost; DROP INDEX runs_by_retry; DROP INDEX runs_by_parent;
+             ALTER TABLE runs DROP COLUMN retry_of; ALTER TABLE runs DROP COLUMN attempt;
+             CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index)
+                 WHERE parent_run IS NOT NULL;
              ALTER TABLE runs RENAME COLUMN user_id TO user; ALTER TABLE batches RENAME COLUMN user_id TO user;
              ALTER TABLE sessions RENAME COLUMN user_id TO user; PRAGMA user_version = 2;",
         )

@@ -7,8 +7,9 @@ use drawloom_contract::{
     ids::{Digest, RunKey, Tenant},
     journal::{Append, CommitError, Entry, NewBatch, StoreError},
     once::{Answered, HandleId, Made, Once, RequestKey},
-    record::{Accepted, Body, Record, Status},
+    record::{Accepted, Body, Record, Retry, Status},
     values::ChangeError,
+    wait::WaitChange,
 };
 use futures::FutureExt as _;
 use serde_json::json;
@@ -17,7 +18,7 @@ use super::{
     TestStore,
     records::{
         accepted, admitted, after, at, batch_id, begin, child, completed, failed, fold, key, member, note, parked,
-        record, run_id, session_id, tenant, turn_done, turn_started, usage, wait_for_children,
+        record, run_id, session_id, tenant, turn_done, turn_started, usage, wait_for_children, waiting,
     },
 };
 
@@ -40,6 +41,7 @@ macro_rules! journal_suite {
             an_entry_that_fails_does_not_disturb_its_neighbours
             an_entry_whose_future_is_dropped_is_written_whole_or_not_at_all
             a_child_of_a_call_and_index_is_started_once
+            a_run_is_retried_once_and_in_its_place_only_while_the_call_waits
             an_agent_id_belongs_to_one_live_run
             one_tenant_cannot_write_to_a_run_of_another
             the_same_request_is_one_run_and_another_body_a_conflict
@@ -253,6 +255,41 @@ pub async fn an_entry_whose_future_is_dropped_is_written_whole_or_not_at_all(sto
         let (one, other) = (store.records(&key(number)).await, store.records(&key(number + 1)).await);
         assert!(matches!((one.len(), other.len()), (0, 0) | (2, 2)), "run {number}: {} and {}", one.len(), other.len());
     }
+}
+
+pub async fn a_run_is_retried_once_and_in_its_place_only_while_the_call_waits(store: &TestStore) {
+    let retry =
+        |number, of, attempt| Accepted { retry: Some(Retry { of: run_id(of), attempt }), ..child(number, 1, 2, 0) };
+    let again = |accepted: Accepted| Entry {
+        runs: vec![begin(accepted, [])],
+        waits: vec![WaitChange::OneMore { run: key(1), call: 2 }],
+        ..Entry::empty(store.epoch)
+    };
+    let children = vec![begin(child(2, 1, 2, 0), []), begin(child(3, 1, 2, 1), [])];
+    let mut runs = vec![begin(accepted(1), [admitted(), waiting(2, 2), parked()])];
+    runs.extend(children);
+    let waits = vec![wait_for_children(key(1), 2, 2)];
+    store.commit(Entry { runs, waits, ..Entry::empty(store.epoch) }).await.expect("a parent and two children");
+    let ended = async |number, seq| {
+        let entry = Entry::append(store.epoch, after(key(number), seq, [failed()]));
+        store.commit(entry).await.expect("an end").woken
+    };
+    assert_eq!(ended(2, 1).await, []);
+    store.commit(again(retry(4, 2, 1))).await.expect("the call waits for the other child");
+    let twice = store.commit(again(retry(5, 2, 1))).await;
+    assert_eq!(twice, Err(CommitError::AlreadyRetried { run: run_id(2), by: run_id(4) }));
+    let retries = store.reader.list_retries(&key(1).tenant, &[run_id(2), run_id(3)]).await;
+    assert_eq!(retries, Ok(vec![(run_id(2), run_id(4))]));
+    // The parent waits for the retry too, and its children are the newest attempts.
+    assert_eq!(ended(3, 1).await, []);
+    let newest = store.reader.list_children(&key(1), 2).await.expect("a readable store");
+    assert_eq!(newest.iter().map(|view| view.run).collect::<Vec<_>>(), [run_id(4), run_id(3)]);
+    assert_eq!(ended(4, 1).await, [key(1)]);
+    let late = store.commit(again(retry(6, 4, 2))).await;
+    assert_eq!(late, Err(CommitError::NotWaiting { parent: run_id(1), call: 2 }));
+    assert_eq!(store.records(&key(6)).await, [], "nothing of it was written");
+    let total = store.reader.tree_total(&key(1)).await.expect("a readable store");
+    assert_eq!((total.below, total.failed), (3, 2), "the first attempt does not count as failed");
 }
 
 pub async fn a_child_of_a_call_and_index_is_started_once(store: &TestStore) {

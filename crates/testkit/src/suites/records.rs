@@ -70,6 +70,7 @@ pub fn accepted(number: u64) -> Accepted {
         root: run_id(number),
         depth: 0,
         batch: None,
+        retry: None,
         segments: vec![Segment::user("hello")],
         input: None,
         tools: vec!["Read".into()],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use drawloom_contract::{
     caller::{Caller, Proof, Scope, Visible},
+    costs::{CostBy, CostGroup, CostQuery},
     definition::Definition,
     ids::{Digest, RunId, RunKey, Tenant},
     journal::{Entry, Label, NewBatch, RunFilter},
@@ -11,6 +12,7 @@ use drawloom_contract::{
     money::{Cost, Spent, TreeTotal},
     record::{Accepted, Body, Status},
     redact::Redactor,
+    time::Timestamp,
     usage::Usage,
     view::RunView,
 };
@@ -19,7 +21,7 @@ use super::{
     TestStore,
     records::{
         accepted, admitted, after, agent_id, batch_id, begin, child, completed, failed, key, member, note, numbers,
-        run_id, session_id, tenant, turn_done, usage,
+        run_id, session_id, switched, tenant, turn_done, usage,
     },
 };
 
@@ -41,6 +43,7 @@ macro_rules! run_reader_suite {
             an_agent_id_finds_its_live_run_or_else_the_newest
             children_are_listed_by_index_and_live_ones_apart
             a_tree_is_counted_and_its_spending_is_summed
+            costs_are_summed_in_groups_of_what_is_visible
             the_records_of_a_tree_are_read_in_the_order_of_the_journal
             labels_have_the_prompt_and_tell_ids_apart
             a_batch_shows_its_runs_by_index
@@ -283,6 +286,44 @@ pub async fn a_tree_is_counted_and_its_spending_is_summed(store: &TestStore) {
     let (whole, row) = (total(1).await, store.view(&key(4)).await);
     assert_eq!((whole.failed, whole.assumed, whole.spent.cost), (1, Some(Cost(7)), Cost(47)));
     assert_eq!((row.assumed, row.cost, total(2).await.assumed), (Some(Cost(7)), Some(Cost(7)), None));
+}
+
+pub async fn costs_are_summed_in_groups_of_what_is_visible(store: &TestStore) {
+    let reader = |accepted: Accepted| Accepted { agent: "reader".parse().expect("a name"), ..accepted };
+    let assumed = Body::Usage { turn: 2, usage: Usage::default(), cost: Some(Cost(7)), assumed: true };
+    store.append(begin(of("bob", accepted(1)), [usage(1, 10), usage(2, 10)])).await;
+    store.append(begin(of("bob", child(2, 1, 2, 0)), [usage(1, 4), assumed])).await;
+    store.append(begin(reader(of("ada", accepted(3))), [usage(1, 1_000), switched()])).await;
+    store.append(begin(reader(of("default", accepted(4))), [])).await;
+    let theirs = Accepted { tenant: tenant("theirs"), ..accepted(5) };
+    store.append(begin(theirs, [usage(1, 99)])).await;
+    let sums = async |visible: &Visible, query: CostQuery| {
+        let groups = store.reader.sum_costs(visible, &query).await.expect("a readable store");
+        let row = |group: CostGroup| (group.name, group.runs, group.tokens, group.cost.map(|Cost(cost)| cost));
+        groups.into_iter().map(row).collect::<Vec<_>>()
+    };
+    let by = |by| CostQuery { by, ..CostQuery::default() };
+    let agents = [("team/worker".to_owned(), 2, 22 + 5, Some(37)), ("reader".to_owned(), 2, 1_001, Some(10))];
+    assert_eq!(sums(&ours(), by(CostBy::Agent)).await, agents);
+    let users = [
+        ("bob".to_owned(), 2, 27, Some(37)),
+        ("ada".to_owned(), 1, 1_001, Some(10)),
+        ("default".to_owned(), 1, 0, None),
+    ];
+    assert_eq!(sums(&ours(), by(CostBy::User)).await, users);
+    let models = [("script/scripted".to_owned(), 3, 27, Some(37)), ("other/sibling".to_owned(), 1, 1_001, Some(10))];
+    assert_eq!(sums(&ours(), by(CostBy::Model)).await, models);
+    assert_eq!(sums(&only_of("bob"), by(CostBy::User)).await, users[..1]);
+    let of_ada = CostQuery { user: Some("ada".parse().expect("a name")), ..by(CostBy::User) };
+    assert_eq!(sums(&only_of("bob"), of_ada.clone()).await, []);
+    assert_eq!(sums(&ours(), of_ada).await, users[1..2]);
+    let days = sums(&ours(), by(CostBy::Day)).await;
+    assert_eq!((days.len(), days[0].1), (1, 4));
+    // The ids of these runs are of the year 1970.
+    let since = CostQuery { since: Some(Timestamp::from_millis(1)), ..by(CostBy::Agent) };
+    assert_eq!(sums(&ours(), since).await, []);
+    let groups = store.reader.sum_costs(&ours(), &by(CostBy::Agent)).await.expect("a readable store");
+    assert_eq!((groups[0].assumed, groups[1].assumed), (Some(Cost(7)), None));
 }
 
 pub async fn the_records_of_a_tree_are_read_in_the_order_of_the_journal(store: &TestStore) {

@@ -10,7 +10,7 @@ use drawloom_contract::{
     journal::RunFilter,
     once::HandleId,
     record::{BatchPlace, Status},
-    runs::{Idempotency, Interest, Item, Live, Runs, Start, Started, StartedBatch},
+    runs::{Idempotency, Interest, Item, Live, OnRefusal, Runs, Start, Started, StartedBatch},
     time::Clock,
     view::RunView,
 };
@@ -107,7 +107,7 @@ impl TestRuns {
     }
 
     async fn start_batch(&self, starts: Vec<Start>, key: Option<Idempotency>) -> Result<StartedBatch, Failure> {
-        self.runs.start_batch(&owner(), starts, key, Interest::None).await
+        self.runs.start_batch(&owner(), starts, OnRefusal::RefuseAll, key, Interest::None).await
     }
 
     pub(super) async fn load(&self, run: RunId) -> RunView {
@@ -296,7 +296,8 @@ pub async fn a_repeated_key_of_a_batch_is_the_same_batch(at: &TestRuns) {
 
 pub async fn a_batch_is_listed_by_index(at: &TestRuns) {
     let starts = vec![ask("quick"), ask("failing"), ask("quick")];
-    let started = at.runs.start_batch(&owner(), starts, None, Interest::Outcome).await.expect("accepted");
+    let started =
+        at.runs.start_batch(&owner(), starts, OnRefusal::RefuseAll, None, Interest::Outcome).await.expect("accepted");
     let batch = started.batch;
     let mut ended = Vec::new();
     for (index, started) in (0..).zip(started.runs) {

@@ -6,7 +6,7 @@ use drawloom_contract::{
     ids::{BatchId, RunId, RunKey, SessionId},
     journal::RunFilter,
     record::{BatchPlace, Status},
-    runs::{Interest, Start},
+    runs::{Interest, OnRefusal, Start},
     view::RunView,
 };
 
@@ -154,7 +154,8 @@ impl TestRuns {
 
     /// A run of `caller` in a batch of its own, ended.
     async fn run_in_batch(&self, caller: &Caller) -> RunView {
-        let batch = self.runs.start_batch(caller, vec![ask("quick")], None, Interest::Outcome).await;
+        let batch =
+            self.runs.start_batch(caller, vec![ask("quick")], OnRefusal::RefuseAll, None, Interest::Outcome).await;
         let started = batch.expect("accepted").runs.pop().expect("one run");
         told(&items(started.live.expect("it was asked for")).await).1
     }
@@ -214,7 +215,11 @@ pub async fn a_bound_subject_sees_only_what_is_its_own(at: &TestRuns) {
 pub async fn a_batch_and_a_session_with_runs_of_others_are_unknown_to_a_bound_subject(at: &TestRuns) {
     let ann = principal("ann");
     let starts = ["ann", "bob"].map(|user| Start { user: user.parse().ok(), ..ask("quick") });
-    let batch = at.runs.start_batch(&owner(), starts.into(), None, Interest::None).await.expect("accepted");
+    let batch = at
+        .runs
+        .start_batch(&owner(), starts.into(), OnRefusal::RefuseAll, None, Interest::None)
+        .await
+        .expect("accepted");
     let hers = at.end(batch.runs[0].view.run).await;
     assert_eq!(ids(&[at.runs.load(&ann, hers.run).await.expect("it is hers")]), [hers.run]);
     assert_eq!(why(at.runs.load_batch(&ann, batch.batch).await), (FailureKind::NotFound, "unknown_batch"));

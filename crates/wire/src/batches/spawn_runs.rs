@@ -13,13 +13,17 @@ use crate::{
 /// The most runs of one batch.
 pub const MAX_SPAWNS: usize = 32;
 
-/// Starts many runs in one call. They are accepted whole or refused whole.
+/// Starts many runs in one call. A run that cannot be started, for example because its agent is unknown, has failed in its place,
+/// and the others run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpawnRuns {
     /// The runs, at most 32. Results come in this order.
     #[schemars(length(min = 1, max = MAX_SPAWNS))]
     pub spawns: Vec<Spawn>,
+    /// Refuse the whole batch when one of its runs cannot be started. Defaults to false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
     /// `join` waits for all of them, which is also the default; `detach` answers the ids at once (202).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,

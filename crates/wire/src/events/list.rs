@@ -76,6 +76,7 @@ pub static EVENTS: &[EventCard] = &[
             field("parent_context", "the data that the caller passed"),
             field("batch_id", "its batch"),
             field("index", "its index in the batch"),
+            field("retry_of", "the run that it retries"),
             field("warnings", "what was restricted, overridden or defaulted"),
             field("prompt", "in a stream of a tree: the first 200 bytes of the prompt"),
             AT,

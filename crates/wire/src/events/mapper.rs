@@ -68,6 +68,7 @@ impl Mapper {
                     parent: view.parent.as_ref(),
                     parent_context: view.parent_context.as_ref(),
                     batch: view.batch,
+                    retry_of: view.retry.map(|retry| retry.of),
                     warnings: &view.warnings,
                 }),
                 view.accepted_at,
@@ -225,6 +226,7 @@ fn accepted_as_agent(accepted: &Accepted) -> Event {
         parent: accepted.parent.as_ref(),
         parent_context: accepted.parent_context.as_ref(),
         batch: accepted.batch,
+        retry_of: accepted.retry.map(|retry| retry.of),
         warnings: &accepted.warnings,
     })
 }
@@ -237,6 +239,7 @@ struct AgentIs<'a> {
     parent: Option<&'a Parent>,
     parent_context: Option<&'a Value>,
     batch: Option<BatchPlace>,
+    retry_of: Option<RunId>,
     warnings: &'a [String],
 }
 
@@ -252,6 +255,7 @@ fn agent(is: &AgentIs<'_>) -> Event {
         parent_context: is.parent_context,
         batch_id: is.batch.map(|place| place.batch),
         index: is.batch.map(|place| place.index),
+        retry_of: is.retry_of,
         warnings: is.warnings,
     };
     event("agent", Some(1), &data)
@@ -366,6 +370,8 @@ struct Agent<'a> {
     batch_id: Option<BatchId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_of: Option<RunId>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
 }

@@ -39,6 +39,7 @@ fn accepted() -> Accepted {
         root: RunId::from_bytes([1; 16]),
         depth: 0,
         batch: None,
+        retry: None,
         segments: vec![Segment::user("hello")],
         input: None,
         tools: Vec::new(),

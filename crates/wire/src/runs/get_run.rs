@@ -59,7 +59,7 @@ pub struct RunResult {
     pub short_id: Option<String>,
     /// The caller's own id of the run.
     pub agent_id: AgentId,
-    /// Its session.
+    /// Its session: a label that groups runs.
     pub session_id: SessionId,
     /// The agent.
     pub agent: AgentName,
@@ -127,6 +127,12 @@ pub struct RunResult {
     /// The batch that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_id: Option<BatchId>,
+    /// The run that this one retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+    /// The run that retries this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retried_as: Option<RunId>,
     /// The data that the caller passed as `parent_context`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_context: Option<Value>,
@@ -215,6 +221,8 @@ impl RunResult {
             root_run_id: view.root,
             depth: view.depth,
             batch_id: view.batch.map(|place| place.batch),
+            retry_of: view.retry.map(|retry| retry.of),
+            retried_as: None,
             parent_context: view.parent_context.clone(),
             seq: view.seq,
         }

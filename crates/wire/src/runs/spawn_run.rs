@@ -138,7 +138,8 @@ declare_spawns! {
         /// Restrict the agent to these of its tools: exact names or `prefix*`; `[]` means none. Defaults to all.
         #[schemars(extend("x-aliases" = ["allowed_tools"]))]
         tools: Option<Vec<String>>,
-        /// Session to continue. Defaults to a new one.
+        /// Session of an earlier run: a label that groups runs. The run does not see what was said in earlier ones. A session has one
+        /// unfinished run at a time. Defaults to a new one.
         session_id: Option<SessionId>,
         /// Your own id for the run, unique among unfinished runs. Defaults to a generated one.
         agent_id: Option<AgentId>,
@@ -200,7 +201,7 @@ pub struct Spawned {
     pub run_id: RunId,
     /// The caller's own id of the run.
     pub agent_id: AgentId,
-    /// Its session.
+    /// Its session: a label that groups runs.
     pub session_id: SessionId,
     /// Where it stands.
     pub status: Status,

@@ -120,13 +120,12 @@ impl Plan {
         Value::Object(fields)
     }
 
-    /// The requests for the runs at these places. `attempt` tells apart requests that start the same runs again.
-    pub(super) fn parts(&self, places: &[usize], attempt: &str) -> Result<Vec<Part>, CommandError> {
+    /// The requests for the runs at these places.
+    pub(super) fn parts(&self, places: &[usize]) -> Result<Vec<Part>, CommandError> {
         let is_one = places.len() <= MAX_SPAWNS;
         let base = match &self.keys {
-            Keys::Given(key) if attempt.is_empty() => key.clone(),
-            Keys::Given(key) => format!("{key}-{}", short(Digest::of(attempt.as_bytes()))),
-            Keys::Derived(digest) => format!("batch-{}", short(Digest::of(format!("{digest}{attempt}").as_bytes()))),
+            Keys::Given(key) => key.clone(),
+            Keys::Derived(digest) => format!("batch-{}", short(Digest::of(digest.to_string().as_bytes()))),
         };
         let parts = places.chunks(MAX_SPAWNS).enumerate().map(|(number, places)| {
             let key = if is_one { base.clone() } else { format!("{base}-{number}") };
@@ -203,22 +202,22 @@ mod tests {
         Plan::read(Given { words: &given, agent: None, key: None, timeout_ms: None, fresh })
     }
 
-    fn keys(plan: &Plan, attempt: &str) -> Vec<String> {
+    fn keys(plan: &Plan) -> Vec<String> {
         let places: Vec<usize> = (0..plan.spawns.len()).collect();
-        plan.parts(&places, attempt).expect("parts").into_iter().map(|part| part.key).collect()
+        plan.parts(&places).expect("parts").into_iter().map(|part| part.key).collect()
     }
 
     #[test]
     fn the_same_file_has_the_same_keys_and_another_has_others() {
         let (one, same, other) = (plan(100, &[], false), plan(100, &[], false), plan(99, &[], false));
         let (one, same, other) = (one.expect("a plan"), same.expect("a plan"), other.expect("a plan"));
-        assert_eq!(keys(&one, "").len(), 4);
-        assert_eq!(keys(&one, ""), keys(&same, ""));
-        assert!(keys(&one, "").iter().all(|key| !keys(&other, "").contains(key) && !keys(&one, "again").contains(key)));
+        assert_eq!(keys(&one).len(), 4);
+        assert_eq!(keys(&one), keys(&same));
+        assert!(keys(&one).iter().all(|key| !keys(&other).contains(key)));
         let fresh = plan(100, &[], true).expect("a plan");
-        assert!(!fresh.is_continued() && keys(&fresh, "") != keys(&one, ""));
+        assert!(!fresh.is_continued() && keys(&fresh) != keys(&one));
         let sizes: Vec<usize> =
-            one.parts(&(0..100).collect::<Vec<_>>(), "").expect("parts").iter().map(|part| part.places.len()).collect();
+            one.parts(&(0..100).collect::<Vec<_>>()).expect("parts").iter().map(|part| part.places.len()).collect();
         assert_eq!(sizes, [32, 32, 32, 4]);
     }
 

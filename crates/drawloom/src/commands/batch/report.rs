@@ -1,5 +1,7 @@
 //! What a batch came to: a table, a summary, and the same for programs.
 
+use std::collections::BTreeMap;
+
 use drawloom_contract::{ids::BatchId, money::Amount, record::Status, usage::Usage};
 use drawloom_wire::{batches::BatchStatus, runs::RunResult};
 use serde_json::{Value, json};
@@ -21,7 +23,7 @@ pub(crate) fn show(output: &Output, results: &[RunResult], currency: &str) {
     output.table(
         COLUMNS,
         results.iter().enumerate().map(|(place, run)| {
-            let result = match (&run.error, &run.final_text) {
+            let result = match (run.error.as_ref().filter(|_| run.status != Status::Cancelled), &run.final_text) {
                 (Some(error), _) => Text::new(first_line(&error.message, 70)).style(Style::Bad),
                 (None, Some(text)) => Text::new(first_line(text, 70)),
                 (None, None) => Text::new(""),
@@ -37,6 +39,19 @@ pub(crate) fn show(output: &Output, results: &[RunResult], currency: &str) {
             ]
         }),
     );
+    tell_cancelled(output, results);
+}
+
+/// One line for each reason for which runs were cancelled.
+fn tell_cancelled(output: &Output, results: &[RunResult]) {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for error in results.iter().filter(|run| run.status == Status::Cancelled).filter_map(|run| run.error.as_ref()) {
+        *reasons.entry(first_line(&error.message, 120)).or_default() += 1;
+    }
+    for (reason, runs) in reasons {
+        let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+        output.note(format!("{runs} cancelled: {}", reason.trim_start_matches("the run was cancelled: ")));
+    }
 }
 
 /// What the whole batch came to.

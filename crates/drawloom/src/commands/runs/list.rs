@@ -57,7 +57,7 @@ pub struct List {
     /// Show only runs of this user
     #[arg(long, value_name = "USER")]
     user: Option<UserId>,
-    /// Show only runs of this session
+    /// Show only runs of this session, a label that groups runs
     #[arg(long, value_name = "SESSION")]
     session: Option<SessionId>,
     /// Show only runs of this batch
@@ -233,14 +233,14 @@ pub(super) fn show(
         Column::new("run"),
         Column::new("agent").shrinks_to(6),
         Column::new("status"),
-        Column::new(&started).optional(3),
-        Column::new("took").right().optional(5),
+        Column::new(&started).optional(5),
+        Column::new("took").right().optional(4),
         Column::new(tokens).right().optional(6),
-        Column::new(cost).right().optional(2),
+        Column::new(cost).right().optional(1),
         Column::new("parent").only_wide(),
         Column::new("model").only_wide(),
-        Column::new("prompt").shrinks_to(16),
-        Column::new("error").shrinks_to(20).optional(4),
+        Column::new("prompt").shrinks_to(8).optional(3),
+        Column::new("error").shrinks_to(18),
     ];
     // All ids as long as the longest, so that the column is even.
     let digits = runs.iter().filter_map(|run| run.short_id.as_ref()).map(String::len).max().unwrap_or(usize::MAX);

@@ -46,6 +46,9 @@ const NOTABLE_MS: u64 = 100;
 /// The code of a run that a caller cancelled: its status says that, so it is not shown as an error.
 const CANCELLED: &str = "cancelled";
 
+/// The code of a run that ended with its parent, which says why.
+const PARENT_ENDED: &str = "parent_ended";
+
 /// Lines of a prompt that are shown.
 const PROMPT_LINES: usize = 8;
 
@@ -154,7 +157,7 @@ async fn wait(connection: &Connection, mut run: RunResult) -> Result<RunResult, 
 }
 
 /// Refuses to wait for a run that no server executes.
-fn refuse_to_wait(executing: Executing, run: &RunResult) -> Result<(), CommandError> {
+pub(super) fn refuse_to_wait(executing: Executing, run: &RunResult) -> Result<(), CommandError> {
     let run = run.run_id;
     match executing {
         Executing::Server | Executing::Here => Ok(()),
@@ -229,7 +232,7 @@ impl Shown {
         line("agent", format!("{} ({asks})", run.agent));
         let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
         let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
-        let over = match run.tree.filter(|tree| tree.failed_children > 0) {
+        let over = match run.tree.filter(|tree| tree.failed_children > 0 && run.status != Status::Cancelled) {
             Some(tree) => {
                 let said = format!(", {} of {} child runs failed", tree.failed_children, tree.children);
                 output.styled(Style::Notice, &said)
@@ -260,6 +263,12 @@ impl Shown {
         line("user", run.user_id.to_string());
         if let Some(parent) = run.parent_run_id {
             line("parent", format!("{parent} (depth {})", run.depth));
+        }
+        if let Some(first) = run.retry_of {
+            line("retry of", first.to_string());
+        }
+        if let Some(retry) = run.retried_as {
+            line("retried as", retry.to_string());
         }
         if let Some(batch) = run.batch_id {
             line("batch", format!("{batch}, index {}", run.index.unwrap_or_default()));

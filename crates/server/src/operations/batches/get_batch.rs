@@ -10,6 +10,7 @@ use drawloom_wire::{
 
 use crate::{
     handle::{Handle, batch_result},
+    labels,
     operation::{Answer, Call, Card, Operation, Parameter, Told},
 };
 
@@ -42,7 +43,9 @@ impl Operation for GetBatch {
         let views = call.app.runs.load_batch(call.caller, input.batch_id).await?;
         let result_bytes = input.result_bytes.or(call.result_bytes);
         if matches!(input.wait_ms, None | Some(0)) {
-            return Ok(Answer::Value(batch_result(call.app, input.batch_id, views.iter(), result_bytes)));
+            let mut batch = batch_result(call.app, input.batch_id, views.iter(), result_bytes);
+            labels::add_retries(call.app, &views, &mut batch.results).await?;
+            return Ok(Answer::Value(batch));
         }
         let runs = views.into_iter().map(|view| Started { view: Arc::new(view), live: None }).collect();
         let how = How { wait_ms: input.wait_ms, result_bytes, ..How::default() };

@@ -3,7 +3,7 @@
 use drawloom_contract::{
     caller::{Caller, Scope},
     failure::Failure,
-    runs::{Idempotency, Interest, Start},
+    runs::{Idempotency, Interest, OnRefusal, Start},
 };
 use drawloom_wire::{
     batches::{self, BatchResult},
@@ -41,7 +41,7 @@ impl Operation for SpawnRuns {
     type Input = batches::SpawnRuns;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Start up to 32 runs in one call, all or none of them.", Scope::RunsCreate)
+        Card::of::<Self::Input>("Start up to 32 runs in one call.", Scope::RunsCreate)
             .toolset("core")
             .told(Told::Batch)
             .parameters(PARAMETERS)
@@ -56,6 +56,7 @@ impl Operation for SpawnRuns {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<BatchResult>, Failure> {
+        let on_refusal = if input.strict { OnRefusal::RefuseAll } else { OnRefusal::FailThatRun };
         let (mut spawns, mut how) = input.split();
         how.result_bytes = how.result_bytes.or(call.result_bytes);
         for (index, spawn) in spawns.iter_mut().enumerate() {
@@ -68,7 +69,7 @@ impl Operation for SpawnRuns {
         });
         let (caller, starts) = starts(call.caller, spawns);
         let interest = if how.mode == Some(Mode::Detach) { Interest::None } else { Interest::Outcome };
-        let started = call.app.runs.start_batch(&caller, starts, key, interest).await?;
+        let started = call.app.runs.start_batch(&caller, starts, on_refusal, key, interest).await?;
         Ok(Answer::Handle(Handle::batch(caller, started.batch, started.runs, how)))
     }
 }

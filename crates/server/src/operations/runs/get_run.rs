@@ -44,6 +44,7 @@ impl Operation for GetRun {
             let mut result = run_result(call.app, &view, input.result_bytes.or(call.result_bytes));
             result.tree = Some(call.app.runs.total(call.caller, view.run).await?.into());
             let (views, results) = (std::slice::from_ref(&view), std::slice::from_mut(&mut result));
+            labels::add_retries(call.app, views, results).await?;
             labels::add(call.app, views, results, &input.include, WHOLE_PROMPT).await?;
             return Ok(Answer::Value(result));
         }

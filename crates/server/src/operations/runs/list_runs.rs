@@ -67,6 +67,7 @@ impl Operation for ListRuns {
             row
         });
         let mut page = RunPage { runs: runs.collect(), next };
+        labels::add_retries(call.app, &views, &mut page.runs).await?;
         labels::add(call.app, &views, &mut page.runs, &include, EXCERPT).await?;
         if include.contains(&Include::Tree) {
             for row in &mut page.runs {

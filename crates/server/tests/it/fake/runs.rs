@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
+    costs::{CostBy, CostGroup, CostQuery},
     failure::{Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
     journal::{Label, Placed, RunFilter},
@@ -12,7 +13,10 @@ use drawloom_contract::{
     money::{Spent, TreeTotal},
     once::HandleId,
     record::{BatchPlace, Body, Seq, Status},
-    runs::{Cancelled, Idempotency, Interest, Item, Live, LiveTree, Load, Replay, Runs, Start, Started, StartedBatch},
+    runs::{
+        Cancelled, Idempotency, Interest, Item, Live, LiveTree, Load, OnRefusal, Replay, RetryStart, Runs, Start,
+        Started, StartedBatch,
+    },
     time::Instant,
     view::RunView,
 };
@@ -174,6 +178,7 @@ impl Runs for Fake {
         &self,
         caller: &Caller,
         starts: Vec<Start>,
+        _: OnRefusal,
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<StartedBatch, Failure> {
@@ -197,6 +202,53 @@ impl Runs for Fake {
         self.state().batches.push((caller.tenant.clone(), batch, runs.clone()));
         self.keep(caller, key, HandleId::Batch(batch));
         Ok(StartedBatch { batch, runs: runs.into_iter().map(|run| self.started(run, interest)).collect() })
+    }
+
+    async fn retry(
+        &self,
+        caller: &Caller,
+        retry: RetryStart,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<Started, Failure> {
+        if let Some(HandleId::Run(run)) = self.known(caller, key.as_ref())? {
+            return Ok(self.again(run));
+        }
+        let view = self.load(caller, retry.run).await?;
+        if !view.status.is_terminal() {
+            return Err(conflict("not_ended"));
+        }
+        if view.status == Status::Completed && !retry.completed {
+            return Err(conflict("completed"));
+        }
+        let run = self.begin(caller, &Start::new(view.agent, "again"), None);
+        self.keep(caller, key, HandleId::Run(run));
+        Ok(self.started(run, interest))
+    }
+
+    async fn retries(&self, _: &[RunView]) -> Result<BTreeMap<RunId, RunId>, Failure> {
+        Ok(BTreeMap::new())
+    }
+
+    async fn costs(&self, caller: &Caller, query: &CostQuery) -> Result<Vec<CostGroup>, Failure> {
+        let mut groups: BTreeMap<String, CostGroup> = BTreeMap::new();
+        let state = self.state();
+        for view in state.runs.iter().map(|run| &run.view).filter(|view| {
+            caller.visible().sees(&view.tenant, &view.user) && query.user.as_ref().is_none_or(|user| *user == view.user)
+        }) {
+            let name = match query.by {
+                CostBy::Agent => view.agent.to_string(),
+                CostBy::Model => format!("{}/{}", view.provider, view.model),
+                CostBy::User => view.user.to_string(),
+                CostBy::Day => view.accepted_at.to_rfc3339().chars().take(10).collect(),
+            };
+            let empty = CostGroup { name: name.clone(), runs: 0, tokens: 0, cost: None, assumed: None };
+            let group = groups.entry(name).or_insert(empty);
+            group.runs += 1;
+            group.tokens += view.usage.total();
+            group.cost = group.cost.into_iter().chain(view.cost).reduce(|one, other| one + other);
+        }
+        Ok(groups.into_values().collect())
     }
 
     async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {

@@ -52,6 +52,14 @@ pub(crate) fn is_prunable(connection: &Connection, root: &RunKey, ended_before: 
     connection.prepare(IS_PRUNABLE)?.finds(values![ended_before, &root.tenant, &root.run])
 }
 
+/// Whether every run of a tree has ended.
+pub(crate) fn has_ended(connection: &Connection, root: &RunKey) -> Result<bool> {
+    const HAS_ENDED: &str = "SELECT 1 FROM runs AS root WHERE tenant = $1 AND run = $2 AND depth = 0 \
+        AND ended_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM runs AS below INDEXED BY runs_by_root \
+        WHERE below.tenant = root.tenant AND below.root = root.run AND below.depth > 0 AND below.ended_at IS NULL)";
+    connection.prepare(HAS_ENDED)?.finds(values![&root.tenant, &root.run])
+}
+
 /// How many runs and records a tree has.
 pub(crate) fn size(connection: &Connection, root: &RunKey) -> Result<(u64, u64)> {
     const SIZE: &str = "SELECT count(*), coalesce(sum(seq), 0) FROM (SELECT seq FROM runs WHERE tenant = $1 AND run = $2 \

@@ -2,7 +2,7 @@
 
 use drawloom_contract::{
     caller::Visible,
-    ids::{AgentId, BatchId, RunId, RunKey},
+    ids::{AgentId, BatchId, RunId, RunKey, Tenant},
     journal::Due,
     money::{Cost, Spent, TreeTotal},
     record::{Seq, Status},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     sqlite::{Connection, Result, values},
-    tables::waits::{children_have_ended, read_due},
+    tables::waits::{children_have_ended, is_newest_child, read_due},
 };
 
 pub(crate) fn find(connection: &Connection, key: &RunKey) -> Result<Option<RunView>> {
@@ -49,8 +49,11 @@ pub(crate) fn find_by_agent_id(
 
 /// The children of a call, by index.
 pub(crate) fn children(connection: &Connection, parent: &RunKey, call: Seq) -> Result<Vec<RunView>> {
-    const CHILDREN: &str =
-        select_runs!("WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 ORDER BY parent_index");
+    const CHILDREN: &str = select_runs!(concat!(
+        "WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND ",
+        is_newest_child!(),
+        " ORDER BY parent_index"
+    ));
     connection.prepare(CHILDREN)?.all(values![&parent.tenant, &parent.run, call], read)
 }
 
@@ -64,8 +67,22 @@ pub(crate) fn live_children(connection: &Connection, parent: &RunKey) -> Result<
 
 /// The runs of a batch, by index.
 pub(crate) fn of_batch(connection: &Connection, visible: &Visible, batch: BatchId) -> Result<Vec<RunView>> {
-    const MEMBERS: &str = select_runs!("WHERE tenant = $1 AND batch = $2 ORDER BY batch_index");
+    const MEMBERS: &str = select_runs!(
+        "WHERE tenant = $1 AND batch = $2 AND NOT EXISTS (SELECT 1 FROM runs AS later INDEXED BY runs_by_batch \
+         WHERE later.tenant = runs.tenant AND later.batch = runs.batch AND later.batch_index = runs.batch_index \
+         AND later.attempt > runs.attempt) ORDER BY batch_index"
+    );
     connection.prepare(MEMBERS)?.all(values![visible.tenant(), &batch], read)
+}
+
+/// The retries of those of `runs` that were retried.
+pub(crate) fn retries(connection: &Connection, tenant: &Tenant, runs: &[RunId]) -> Result<Vec<(RunId, RunId)>> {
+    let mut found = connection.prepare("SELECT run FROM runs WHERE tenant = $1 AND retry_of = $2")?;
+    let mut retries = Vec::new();
+    for run in runs {
+        retries.extend(found.first(values![tenant, run], |row| Ok((*run, row.get(0)?)))?);
+    }
+    Ok(retries)
 }
 
 /// How many runs a tree has.
@@ -76,11 +93,11 @@ pub(crate) fn tree_size(connection: &Connection, root: &RunKey) -> Result<u64> {
     Ok(1 + below.unwrap_or_default())
 }
 
-/// What the sums over a tree are made of.
+/// What the sums over a tree are made of; the last column says whether the run failed and no later attempt has its place.
 macro_rules! counted {
     () => {
         "SELECT runs.run, status, input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
-         coalesce(cost, 0), assumed_cost FROM "
+         coalesce(cost, 0), assumed_cost, ended_at IS NOT NULL AND status <> 'completed' AND "
     };
 }
 
@@ -89,15 +106,18 @@ pub(crate) fn tree_total(connection: &Connection, top: &RunKey) -> Result<TreeTo
     // The root itself is not in the index of trees, so it is asked for by its key.
     const SPENT: &str = concat!(
         counted!(),
-        "runs WHERE tenant = $1 AND run = $2 UNION ALL ",
+        is_newest_child!(),
+        " FROM runs WHERE tenant = $1 AND run = $2 UNION ALL ",
         counted!(),
-        "runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0"
+        is_newest_child!(),
+        " FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0"
     );
     const SPENT_BELOW: &str = concat!(
         "WITH RECURSIVE below (run) AS (SELECT $2 UNION ALL SELECT runs.run FROM below JOIN runs \
          INDEXED BY runs_by_parent ON runs.tenant = $1 AND runs.parent_run = below.run) ",
         counted!(),
-        "below JOIN runs ON runs.tenant = $1 AND runs.run = below.run"
+        is_newest_child!(),
+        " FROM below JOIN runs ON runs.tenant = $1 AND runs.run = below.run"
     );
     const DEPTH: &str = "SELECT depth FROM runs WHERE tenant = $1 AND run = $2";
     let depth = connection.prepare(DEPTH)?.first(values![&top.tenant, &top.run], |row| row.get::<u32>(0))?;
@@ -113,9 +133,8 @@ pub(crate) fn tree_total(connection: &Connection, top: &RunKey) -> Result<TreeTo
             total.assumed = Some(total.assumed.unwrap_or_default() + assumed);
         }
         if row.get::<RunId>(0)? != top.run {
-            let status: Status = row.get(1)?;
             total.below += 1;
-            total.failed += u64::from(status.is_terminal() && status != Status::Completed);
+            total.failed += u64::from(row.get::<bool>(8)?);
         }
         Ok(Some(()))
     })?;

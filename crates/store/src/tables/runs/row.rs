@@ -4,7 +4,7 @@
 
 use drawloom_contract::{
     ids::{AgentId, BatchId, Digest, RunId},
-    record::{BatchPlace, Parent, Seq},
+    record::{BatchPlace, Parent, Retry, Seq},
     usage::Usage,
     view::{Patch, RunView},
 };
@@ -78,6 +78,16 @@ pub(crate) const STEPS: &[Step] = &[
     (6, "ALTER TABLE runs RENAME COLUMN user TO user_id;"),
     // How much of the cost is assumed; NULL when all of the usage is known. Runs of earlier formats count as known.
     (9, "ALTER TABLE runs ADD COLUMN assumed_cost INTEGER;"),
+    // A retry has its parent's place a second time, and a run is retried once.
+    (
+        11,
+        "ALTER TABLE runs ADD COLUMN retry_of BLOB;
+        ALTER TABLE runs ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
+        DROP INDEX runs_by_parent;
+        CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index, attempt)
+            WHERE parent_run IS NOT NULL;
+        CREATE UNIQUE INDEX runs_by_retry ON runs (tenant, retry_of) WHERE retry_of IS NOT NULL;",
+    ),
 ];
 
 columns! {
@@ -101,6 +111,8 @@ columns! {
         depth: view.depth;
         batch: view.batch.as_ref().map(|place| &place.batch);
         batch_index: view.batch.map(|place| place.index);
+        retry_of: view.retry.as_ref().map(|retry| &retry.of);
+        attempt: view.retry.map_or(0, |retry| retry.attempt);
         parent_context: view.parent_context.as_ref().map(Json);
         status: view.status => set "coalesce($status, status)": patch.status;
         seq: view.seq => set "$seq": patch.seq;
@@ -157,6 +169,7 @@ columns! {
                 root,
                 depth,
                 batch: place(batch, batch_index)?,
+                retry: Option::<RunId>::map(retry_of, |of| Retry { of, attempt }),
                 parent_context: json(parent_context),
                 status,
                 seq,

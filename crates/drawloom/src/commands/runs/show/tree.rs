@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 use drawloom_contract::ids::RunId;
 use drawloom_wire::runs::{Amount, Include, ListRuns, RunResult};
 
-use super::{CANCELLED, Shown, USUAL_WIDTH};
+use super::{CANCELLED, PARENT_ENDED, Shown, USUAL_WIDTH};
 use crate::{
     connect::Connection,
     exit::CommandError,
@@ -41,7 +41,7 @@ impl Tree {
             tree.cut |= page.next.is_some() || tree.size + page.runs.len() > MOST_RUNS;
             let mut children = page.runs;
             // In the order of the spawns, other than in a list; ids of one moment have no order.
-            children.sort_by_key(|run| (run.parent_call, run.parent_index));
+            children.sort_by_key(|run| (run.parent_call, run.parent_index, run.run_id));
             children.truncate(MOST_RUNS - tree.size);
             tree.size += children.len();
             open.extend(children.iter().map(|child| child.run_id));
@@ -102,6 +102,7 @@ impl Shown {
             let last = figures.last_mut().expect("there are tokens");
             last.push_str(" with children");
         }
+        figures.extend(run.retry_of.map(|_| "a retry".to_owned()));
         let name = output.styled(Style::Bold, run.agent.as_str());
         let line = format!("{}{name}  {}", output.styled(Style::Dim, before), figures.join(", "));
         let id = run.short_id.clone().unwrap_or_else(|| run.run_id.to_string());
@@ -119,7 +120,9 @@ impl Shown {
                 output.line(format!("{}{prompt}", output.styled(Style::Dim, &format!("{below}  {id}"))));
             }
         }
-        if let Some(error) = run.error.as_ref().filter(|error| !is_top && error.code != CANCELLED) {
+        if let Some(error) =
+            run.error.as_ref().filter(|error| !is_top && error.code != CANCELLED && error.code != PARENT_ENDED)
+        {
             let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(below.chars().count() + 2);
             let text = first_line(&format!("{} ({})", error.message, error.code), width);
             output.line(format!("{}  {}", output.styled(Style::Dim, below), output.styled(Style::Bad, &text)));

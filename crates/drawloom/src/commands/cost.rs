@@ -1,0 +1,96 @@
+//! `drawloom cost`: what runs cost, by agent, model, user or day.
+
+use clap::{Args, ValueEnum};
+
+use drawloom_contract::ids::UserId;
+use drawloom_wire::runs::{CostBy, CostReport, Costs, GetCosts};
+
+use crate::{
+    cli::Look,
+    commands::Session,
+    connect::{self, Need},
+    exit::{CommandError, Exit},
+    output::{ASSUMED, Column, Format, Output, Style, Text, assumed_money, count},
+};
+
+/// Show what runs cost by agent, model, user or day
+///
+/// Every run counts, child runs too. `~` marks an amount of which a part is estimated.
+#[derive(Debug, Args)]
+pub struct Cost {
+    /// Sum up by this
+    #[arg(long, value_name = "BY", value_enum, default_value_t = By::Agent)]
+    by: By,
+    /// Count only runs that started within this time, such as 12h, 7d or 4w [default: all]
+    #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
+    since: Option<u64>,
+    /// Count only runs of this user
+    #[arg(long, value_name = "USER")]
+    user: Option<UserId>,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// What costs are summed up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Agent,
+    Model,
+    User,
+    Day,
+}
+
+impl Cost {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let by = match self.by {
+            By::Agent => CostBy::Agent,
+            By::Model => CostBy::Model,
+            By::User => CostBy::User,
+            By::Day => CostBy::Day,
+        };
+        let ask = GetCosts {
+            by: Some(by),
+            max_age_seconds: self.since,
+            user_id: self.user,
+            utc_offset_minutes: (by == CostBy::Day).then(|| session.local_time().offset_minutes()),
+        };
+        let report = connect::with(session, "cost", Need::Journal, async |it| it.backend.call(&ask).await).await?;
+        let output = &session.output;
+        match output.format() {
+            Format::Json => output.json(&report),
+            Format::Human if report.groups.is_empty() => output.line("no runs"),
+            Format::Human => show(output, &report, self.by),
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn show(output: &Output, report: &CostReport, by: By) {
+    let head = match by {
+        By::Agent => "agent",
+        By::Model => "model",
+        By::User => "user",
+        By::Day => "day",
+    };
+    let columns = [
+        Column::new(head).shrinks_to(8),
+        Column::new("runs").right(),
+        Column::new("tokens").right(),
+        Column::new("cost").right(),
+    ];
+    let row = |costs: &Costs, style: Style| {
+        let cost = costs.cost.map(|cost| assumed_money(cost, costs.assumed_cost, &report.currency));
+        [
+            Text::new(&costs.name).style(style),
+            Text::new(count(costs.runs)).style(style),
+            Text::new(count(costs.tokens)).style(style),
+            Text::new(cost.unwrap_or_default()).style(style),
+        ]
+    };
+    let groups = report.groups.iter().map(|costs| row(costs, Style::Plain));
+    output.table(columns, groups.chain([row(&report.total, Style::Bold)]));
+    if report.total.cost.is_some() && report.total.assumed_cost.is_some() {
+        output.note(output.beside(Style::Dim, ASSUMED));
+    }
+}
