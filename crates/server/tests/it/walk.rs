@@ -92,6 +92,7 @@ impl Route {
     fn body(&self) -> &'static [u8] {
         match self.card.name() {
             "submit_evaluation" => br#"{"score": 0.5}"#,
+            "orchestrate_say" => br#"{"text": "faster"}"#,
             _ => b"{}",
         }
     }

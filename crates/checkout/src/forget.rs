@@ -1,0 +1,90 @@
+//! Removing everything of a goal that has ended: its branch, its refs, its checkouts and its folder.
+
+use std::fs;
+
+use drawloom_process::sweep;
+use serde::Serialize;
+
+use crate::{
+    checkouts::Checkouts,
+    clean::bytes_in,
+    error::Error,
+    git::Repository,
+    names,
+    oid::Oid,
+    places::{blocking, make_directory},
+    state::Goal,
+};
+
+/// What was removed of a goal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Forgotten {
+    /// The branch, if there was one, and the commit that it was at.
+    pub branch: Option<(String, Oid)>,
+    /// How many other refs were removed.
+    pub refs: usize,
+    pub bytes: u64,
+}
+
+impl Checkouts {
+    /// Removes everything of a goal. Refused while its branch is checked out anywhere. Can be repeated.
+    pub async fn forget(&self, goal: &str) -> Result<Forgotten, Error> {
+        names::check("goal", goal)?;
+        let mut forgotten = Forgotten::default();
+        if let Some(mut found) = self.find_goal(goal).await? {
+            let _refs = self.lock_refs(goal).await;
+            found.record.is_cleaned = true;
+            // A repository that is gone has no refs.
+            if found.record.common.is_dir() {
+                self.release(&found).await?;
+                self.remove_refs(&found, &mut forgotten).await?;
+            }
+        }
+        self.release_ports(goal);
+        let (root, path) = (self.parts.root.clone(), self.places(goal).goal().to_owned());
+        let name = format!(".removed-{goal}");
+        forgotten.bytes = blocking(move || {
+            let bytes = bytes_in(&path);
+            let aside = root.join(name);
+            make_directory(&aside)?;
+            // First moved away as a whole: after a crash no half of it is taken for a goal.
+            match fs::rename(&path, aside.join("removed")) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::file("remove", &path)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+            if let Some((path, error)) = sweep(&aside).map_err(Error::file("remove", &aside))?.kept.into_iter().next() {
+                return Err(Error::file("remove", path)(error));
+            }
+            fs::remove_dir(&aside).map_err(Error::file("remove", aside))?;
+            Ok(bytes)
+        })
+        .await?;
+        Ok(forgotten)
+    }
+
+    async fn remove_refs(&self, goal: &Goal, forgotten: &mut Forgotten) -> Result<(), Error> {
+        let branch = &goal.record.prepared.branch;
+        if let Some(worktree) = self.checked_out(goal, branch).await? {
+            return Err(Error::CheckedOut { branch: branch.clone(), worktree });
+        }
+        let of_goal = format!("refs/drawloom/{}/", goal.name());
+        let full = format!("refs/heads/{branch}");
+        let asked = ["for-each-ref", "--format=%(objectname) %(refname)", &of_goal, &full];
+        let listed = self.git(goal, Repository::Users).args(asked).ok().await?.text()?;
+        let mut input = Vec::new();
+        for (id, reference) in listed.lines().filter_map(|line| line.split_once(' ')) {
+            input.extend_from_slice(format!("delete {reference} {id}\n").as_bytes());
+            match reference == full {
+                true => forgotten.branch = Some((branch.clone(), Oid::parse(id)?)),
+                false => forgotten.refs += 1,
+            }
+        }
+        if !input.is_empty() {
+            let git = self.git(goal, Repository::Users).setting("core.logAllRefUpdates=false");
+            git.args(["update-ref", "--no-deref", "--stdin"]).input(input).ok().await?;
+        }
+        Ok(())
+    }
+}
