@@ -109,10 +109,13 @@ impl Checkouts {
         let tree = self.tree_of(goal, &commit).await?;
         // Those of a checkout that was removed may have another holder now.
         let port = self.lease_ports(goal.name(), name, found.as_ref().map(|state| state.port)).await?;
-        let same = found.as_ref().is_some_and(|state| state.parent_tree == tree);
         let work = goal.places.work(name);
-        if !(kind == Kind::ReadOnly && same && self.is_untouched(goal, name, &tree).await?) {
-            self.fill(goal, &work, name, &tree).await?;
+        let before = found.as_ref().filter(|_| kind == Kind::ReadOnly).map(|state| state.parent_tree.clone());
+        match before {
+            Some(before) if self.is_untouched(goal, name, &before).await? => {
+                self.change_files(goal, &work, name, (&before, &tree)).await?;
+            }
+            _ => self.fill(goal, &work, name, &tree).await?,
         }
         self.make_private(goal, name, &commit, &tree).await?;
         let found = found.unwrap_or(State {
@@ -153,6 +156,26 @@ impl Checkouts {
         })
         .await?;
         let next = goal.places.next_index(name);
+        self.write_files(goal, work, &next, tree).await?;
+        let index = goal.places.index(name, tree);
+        fs::rename(&next, &index).map_err(Error::file("replace", index))
+    }
+
+    /// Brings a directory that has exactly the files of one tree to another one. Only what differs is written.
+    async fn change_files(
+        &self,
+        goal: &Goal,
+        work: &std::path::Path,
+        name: &str,
+        (before, tree): (&Oid, &Oid),
+    ) -> Result<(), Error> {
+        if before == tree {
+            return Ok(());
+        }
+        let next = self.index_of(goal, name, before).await?;
+        let old = goal.places.index(name, before);
+        // Until the index of the new tree is there, the directory counts as neither.
+        fs::remove_file(&old).map_err(Error::file("remove", old))?;
         self.write_files(goal, work, &next, tree).await?;
         let index = goal.places.index(name, tree);
         fs::rename(&next, &index).map_err(Error::file("replace", index))

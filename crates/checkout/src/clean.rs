@@ -155,31 +155,40 @@ impl Checkouts {
     pub async fn usage(&self, goal: &str) -> Result<Usage, Error> {
         names::check("goal", goal)?;
         let (path, root) = (self.places(goal).goal().to_owned(), self.parts.root.clone());
-        blocking(move || {
-            let disk = statvfs(&root).map_err(|error| Error::file("read", &root)(error.into()))?;
-            Ok(Usage { bytes: bytes_in(&path), free: disk.f_bavail.saturating_mul(disk.f_frsize) })
-        })
-        .await
+        blocking(move || Ok(Usage { bytes: bytes_in(&path), free: free_at(&root)? })).await
     }
 
-    /// Fails when the goal uses more than its quota, or the disk is nearly full. Call it before each step.
-    pub async fn check_disk(&self, goal: &str) -> Result<Usage, Error> {
-        let usage = self.usage(goal).await?;
+    /// Fails when the goal uses more than its quota, or the disk is nearly full. Call it before each step. What the goal uses is counted
+    /// only when it has a quota.
+    pub async fn check_disk(&self, goal: &str) -> Result<(), Error> {
         let config = &self.parts.config;
-        if let Some(quota) = config.quota_bytes.filter(|quota| usage.bytes > *quota) {
-            return Err(Error::Quota { goal: goal.to_owned(), used: usage.bytes, quota });
+        if let Some(quota) = config.quota_bytes {
+            let used = self.usage(goal).await?.bytes;
+            if used > quota {
+                return Err(Error::Quota { goal: goal.to_owned(), used, quota });
+            }
         }
-        match usage.free < config.min_free_bytes {
-            true => Err(Error::DiskFull { free: usage.free, least: config.min_free_bytes }),
-            false => Ok(usage),
+        let free = free_at(&self.parts.root)?;
+        match free < config.min_free_bytes {
+            true => Err(Error::DiskFull { free, least: config.min_free_bytes }),
+            false => Ok(()),
         }
     }
 
     /// Removes the checkouts of a goal; `at` is the time of commits that keep their content, in seconds since 1970. The goal can
     /// still land, and get new checkouts.
     pub async fn clean(&self, goal: &str, cleanup: Cleanup, at: i64) -> Result<Cleaned, Error> {
-        let goal = self.goal(goal).await?;
-        let before = self.usage(goal.name()).await?.bytes;
+        let before = self.usage(goal).await?.bytes;
+        let mut cleaned = self.set_aside(goal, cleanup, at).await?;
+        self.empty(goal).await?;
+        cleaned.bytes = before.saturating_sub(self.usage(goal).await?.bytes);
+        Ok(cleaned)
+    }
+
+    /// The same, but what is removed is only moved away, which takes no time: [`Checkouts::empty`] frees the disk. Nothing is measured.
+    pub async fn set_aside(&self, goal: &str, cleanup: Cleanup, at: i64) -> Result<Cleaned, Error> {
+        let mut goal = self.goal(goal).await?;
+        goal.record.is_cleaned = true;
         let mut cleaned = Cleaned::default();
         self.release(&goal).await?;
         self.release_ports(goal.name());
@@ -198,14 +207,13 @@ impl Checkouts {
             }
             let (places, removed) = (goal.places.clone(), name.clone());
             blocking(move || {
-                // The state last: without it nothing knows of the rest.
                 let parts = [
                     places.work(&removed),
                     places.indexes(&removed),
                     places.temporary(&removed),
                     places.stage(&removed),
                 ];
-                parts.iter().try_for_each(|path| places.remove(path))
+                parts.iter().try_for_each(|path| places.set_aside(path))
             })
             .await?;
         }
@@ -213,12 +221,29 @@ impl Checkouts {
             let places = goal.places.clone();
             blocking(move || {
                 let bulky = places.bulky();
-                bulky.iter().filter(|path| !path.ends_with("included")).try_for_each(|path| places.remove(path))
+                bulky.iter().filter(|path| !path.ends_with("included")).try_for_each(|path| places.set_aside(path))
             })
             .await?;
         }
-        cleaned.bytes = before.saturating_sub(self.usage(goal.name()).await?.bytes);
         Ok(cleaned)
+    }
+
+    /// Frees the disk of what a goal, or a process that was killed, moved away. Can be repeated.
+    pub async fn empty(&self, goal: &str) -> Result<(), Error> {
+        names::check("goal", goal)?;
+        let _lock = self.lock(goal, ".trash").await;
+        let places = self.places(goal);
+        blocking(move || places.empty()).await
+    }
+
+    /// The goals that have something to free.
+    pub async fn list_with_trash(&self) -> Result<Vec<String>, Error> {
+        let mut names = self.list().await?;
+        let places: Vec<_> = names.iter().map(|name| self.places(name)).collect();
+        let found = blocking(move || places.iter().map(crate::places::Places::has_trash).collect::<Vec<_>>()).await;
+        let mut found = found.into_iter();
+        names.retain(|_| found.next().unwrap_or_default());
+        Ok(names)
     }
 
     /// Whether a checkout stays. What must not be lost is kept as a ref first.
@@ -285,6 +310,12 @@ impl Checkouts {
         }
         Ok(done)
     }
+}
+
+/// Bytes that are free on the disk of a path.
+fn free_at(path: &Path) -> Result<u64, Error> {
+    let disk = statvfs(path).map_err(|error| Error::file("read", path)(error.into()))?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// The checkouts of a goal.

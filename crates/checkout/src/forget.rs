@@ -1,63 +1,109 @@
-//! Forgetting a goal: its refs in the user's repository and its directory. Its branch, which has its result, stays.
+//! Removing a goal that has ended: its refs, its checkouts, its folder, and its branch if that is wanted.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use drawloom_process::sweep;
+use serde::Serialize;
 
-use crate::{checkouts::Checkouts, error::Error, git::Repository, places::blocking, state::Goal};
+use crate::{
+    checkouts::Checkouts,
+    clean::bytes_in,
+    error::Error,
+    git::Repository,
+    names,
+    oid::Oid,
+    places::{blocking, make_directory},
+    state::Goal,
+};
 
-/// What was removed with a goal.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What was removed of a goal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Forgotten {
-    pub repository: PathBuf,
-    /// The refs that were removed.
-    pub refs: Vec<String>,
-    /// The goal's branch, when the repository has it.
-    pub branch: Option<String>,
+    /// The repository, if the goal had one that still exists.
+    pub repository: Option<PathBuf>,
+    /// The goal's branch with the commit that it was at, if there was one. It stays if it was to be kept.
+    pub branch: Option<(String, Oid)>,
+    /// How many other refs were removed.
+    pub refs: usize,
+    pub bytes: u64,
+}
+
+/// What becomes of the goal's branch, which has its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultBranch {
+    Keep,
+    Remove,
 }
 
 impl Checkouts {
-    /// Removes the refs of a goal and everything in its directory, with files that no commit has. If the refs cannot be removed, the
-    /// directory stays, because only it knows them. No command of the goal may run.
-    pub async fn forget(&self, goal: &str) -> Result<Forgotten, Error> {
-        let goal = self.goal(goal).await?;
-        self.release(&goal).await?;
-        let refs = self.remove_refs(&goal).await?;
-        let branch = goal.record.prepared.branch.clone();
-        let head = self.read_ref(&goal, &format!("refs/heads/{branch}")).await?;
-        self.forget_directory(goal.name()).await?;
-        let repository = goal.record.prepared.repository;
-        Ok(Forgotten { repository, refs, branch: head.map(|_| branch) })
+    /// Removes everything of a goal. Removing its branch is refused while the branch is checked out anywhere. Can be repeated.
+    pub async fn forget(&self, goal: &str, branch: ResultBranch) -> Result<Forgotten, Error> {
+        names::check("goal", goal)?;
+        let mut forgotten = Forgotten::default();
+        if let Some(mut found) = self.find_goal(goal).await? {
+            let _refs = self.lock_refs(goal).await;
+            found.record.is_cleaned = true;
+            // A repository that is gone has no refs.
+            if found.record.common.is_dir() {
+                self.release(&found).await?;
+                self.remove_refs(&found, branch, &mut forgotten).await?;
+                forgotten.repository = Some(found.record.prepared.repository);
+            }
+        }
+        forgotten.bytes = self.forget_directory(goal).await?;
+        Ok(forgotten)
     }
 
-    /// Removes the directory of a goal whose repository is gone.
-    pub async fn forget_directory(&self, goal: &str) -> Result<(), Error> {
-        let directory = self.places(goal).goal().to_owned();
+    /// Removes the directory of a goal, and nothing of its repository. Returns the number of bytes.
+    pub async fn forget_directory(&self, goal: &str) -> Result<u64, Error> {
+        names::check("goal", goal)?;
         self.release_ports(goal);
+        let (root, path) = (self.parts.root.clone(), self.places(goal).goal().to_owned());
+        let name = format!(".removed-{goal}");
         blocking(move || {
-            let failed = |error| Error::file("remove", &directory)(error);
-            let swept = sweep(&directory).map_err(failed)?;
-            match swept.kept.into_iter().next() {
-                Some((path, error)) => Err(Error::file("remove", path)(error)),
-                None => std::fs::remove_dir(&directory).map_err(failed),
+            let bytes = bytes_in(&path);
+            let aside = root.join(name);
+            make_directory(&aside)?;
+            // First moved away as a whole: after a crash no half of it is taken for a goal.
+            match fs::rename(&path, aside.join("removed")) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::file("remove", &path)(error));
+                }
+                Ok(()) | Err(_) => {}
             }
+            if let Some((path, error)) = sweep(&aside).map_err(Error::file("remove", &aside))?.kept.into_iter().next() {
+                return Err(Error::file("remove", path)(error));
+            }
+            fs::remove_dir(&aside).map_err(Error::file("remove", aside))?;
+            Ok(bytes)
         })
         .await
     }
 
-    async fn remove_refs(&self, goal: &Goal) -> Result<Vec<String>, Error> {
-        let below = format!("refs/drawloom/{}/", goal.name());
-        let list =
-            self.git(goal, Repository::Users).args(["for-each-ref", "--format=%(objectname) %(refname)", &below]);
-        let listed = list.ok().await?.text()?;
-        let (mut refs, mut input) = (Vec::new(), String::new());
-        for (oid, name) in listed.lines().filter_map(|line| line.split_once(' ')) {
-            refs.push(name.to_owned());
-            input.push_str(&format!("option no-deref\ndelete {name} {oid}\n"));
+    async fn remove_refs(&self, goal: &Goal, result: ResultBranch, forgotten: &mut Forgotten) -> Result<(), Error> {
+        let branch = &goal.record.prepared.branch;
+        let removes = result == ResultBranch::Remove;
+        if removes && let Some(worktree) = self.checked_out(goal, branch).await? {
+            return Err(Error::CheckedOut { branch: branch.clone(), worktree });
         }
-        if !refs.is_empty() {
-            self.git(goal, Repository::Users).args(["update-ref", "--stdin"]).input(input.into_bytes()).ok().await?;
+        let of_goal = format!("refs/drawloom/{}/", goal.name());
+        let full = format!("refs/heads/{branch}");
+        let asked = ["for-each-ref", "--format=%(objectname) %(refname)", &of_goal, &full];
+        let listed = self.git(goal, Repository::Users).args(asked).ok().await?.text()?;
+        let mut input = Vec::new();
+        for (id, reference) in listed.lines().filter_map(|line| line.split_once(' ')) {
+            if removes || reference != full {
+                input.extend_from_slice(format!("delete {reference} {id}\n").as_bytes());
+            }
+            match reference == full {
+                true => forgotten.branch = Some((branch.clone(), Oid::parse(id)?)),
+                false => forgotten.refs += 1,
+            }
         }
-        Ok(refs)
+        if !input.is_empty() {
+            let git = self.git(goal, Repository::Users).setting("core.logAllRefUpdates=false");
+            git.args(["update-ref", "--no-deref", "--stdin"]).input(input).ok().await?;
+        }
+        Ok(())
     }
 }

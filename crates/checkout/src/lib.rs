@@ -57,7 +57,7 @@ pub use config::{Config, Ports};
 pub use contents::Contents;
 pub use diff::{Change, Diff, Status};
 pub use error::Error;
-pub use forget::Forgotten;
+pub use forget::{Forgotten, ResultBranch};
 pub use land::{Land, Verdict};
 pub use merge::Merge;
 pub use oid::Oid;

@@ -17,11 +17,13 @@ const FOLLOWED: &[&str] = &[".", "info", "objects", "objects/info", "objects/pac
 pub(crate) struct OpenedRepository {
     common: PathBuf,
     inode: Option<u64>,
+    /// Whether it may lie outside of the directories that are allowed today.
+    is_cleaned: bool,
 }
 
 impl Record {
     pub(crate) fn opened(&self) -> OpenedRepository {
-        OpenedRepository { common: self.common.clone(), inode: self.inode }
+        OpenedRepository { common: self.common.clone(), inode: self.inode, is_cleaned: self.is_cleaned }
     }
 }
 
@@ -53,7 +55,7 @@ impl Checkouts {
 
     /// Refuses what is at the path of a goal's repository now, when it is not the one that the goal was prepared for.
     pub(crate) fn check_opened_again(&self, repository: &OpenedRepository) -> Result<(), Error> {
-        let OpenedRepository { common, inode } = repository;
+        let OpenedRepository { common, inode, is_cleaned } = repository;
         let replaced = |reason| Err(Error::OtherDirectory { path: common.clone(), reason });
         match common.canonicalize() {
             Ok(real) if real != *common => return replaced("a part of its path is a link now"),
@@ -63,7 +65,7 @@ impl Checkouts {
         if inode.is_some_and(|inode| inode_of(common).is_ok_and(|found| found != inode)) {
             return replaced("another directory is there now");
         }
-        match self.may_read(common) {
+        match *is_cleaned || self.may_read(common) {
             true => Ok(()),
             false => Err(Error::NotAllowed { directory: common.clone(), outside: common.clone() }),
         }

@@ -105,8 +105,40 @@ impl Places {
         self.0.join("verdicts").join(format!("{digest}.json"))
     }
 
+    /// Whether something was moved away that is still on the disk.
+    pub(crate) fn has_trash(&self) -> bool {
+        self.trash().is_dir()
+    }
+
     fn trash(&self) -> PathBuf {
         self.0.join("trash")
+    }
+
+    /// Moves a directory away, so that it is gone at once. [`Places::empty`] removes it from the disk.
+    pub(crate) fn set_aside(&self, path: &Path) -> Result<(), Error> {
+        let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
+        match self.move_to_trash(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Removes from the disk what was moved away.
+    pub(crate) fn empty(&self) -> Result<(), Error> {
+        let trash = self.trash();
+        let entries = match fs::read_dir(&trash) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(Error::file("read", &trash))?,
+        };
+        for own in entries.flatten().map(|entry| entry.path()) {
+            let swept = sweep(&own).map_err(Error::file("remove", &own))?;
+            if let Some((path, error)) = swept.kept.into_iter().next() {
+                return Err(Error::file("remove", path)(error));
+            }
+            let _ = fs::remove_dir(own);
+        }
+        let _ = fs::remove_dir(trash);
+        Ok(())
     }
 
     /// Removes a directory with all that is in it, or a file. Links are not followed. A missing one is fine. A directory is moved
@@ -136,6 +168,8 @@ impl Places {
             DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
             match fs::rename(path, own.join("removed")) {
                 Err(error) if is_taken(&error) => {}
+                // The trash was emptied at the same time.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_ok() => {}
                 moved => return moved.map(|()| own),
             }
         }

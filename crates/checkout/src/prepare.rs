@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     checkouts::Checkouts,
+    clone::copy_included,
     error::Error,
     git::{Repository, parts},
     names,
@@ -35,6 +36,9 @@ pub struct Prepare {
     /// Whether workers change the user's checkout itself, one after another. It must be clean and at the base.
     #[serde(default)]
     pub in_place: bool,
+    /// An earlier goal: this one has its base, and begins with its branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
     /// The time of the commit that holds uncommitted files, in seconds since 1970.
     pub at: i64,
 }
@@ -55,6 +59,9 @@ pub struct Prepared {
     pub base_branch: Option<String>,
     /// The branch of the goal, which the first merge makes.
     pub branch: String,
+    /// Where that branch begins, for a goal that goes on from an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Oid>,
     /// How many uncommitted files are part of the base.
     pub uncommitted: usize,
     /// What workers will not see, in sentences.
@@ -82,12 +89,20 @@ impl Checkouts {
             if !same {
                 return Err(Error::OtherOptions { goal: goal.to_owned() });
             }
+            self.begin_branch(&found).await?;
             self.claim(&found).await?;
             return Ok(found.record.prepared);
         }
         let facts = self.facts(goal, directory).await?;
         let places = self.places(goal);
-        let (base, branch) = self.base(goal, directory, &facts, options).await?;
+        let earlier = match &options.continues {
+            Some(earlier) => Some(self.earlier(earlier, &facts).await?),
+            None => None,
+        };
+        let (base, branch) = match &earlier {
+            Some(Earlier { goal, .. }) => (goal.record.prepared.base.clone(), goal.record.prepared.base_branch.clone()),
+            None => self.base(goal, directory, &facts, options).await?,
+        };
         self.check_refs(goal, &facts).await?;
         let tree = self.git_in(goal, directory).args(["rev-parse", "--verify", &format!("{base}^{{tree}}")]);
         let base_tree = tree.ok().await?.oid()?;
@@ -103,6 +118,7 @@ impl Checkouts {
                 base_tree,
                 base_branch: branch,
                 branch: format!("drawloom/{goal}"),
+                head: earlier.as_ref().and_then(|earlier| earlier.head.clone()),
                 uncommitted: 0,
                 warnings: Vec::new(),
             },
@@ -112,6 +128,7 @@ impl Checkouts {
             objects: facts.objects.clone(),
             submodules: BTreeSet::new(),
             included: Vec::new(),
+            is_cleaned: false,
         };
         let is_partial = self.make_git_directory(&places, &facts, &record).await?;
         let mut goal = Goal { record: record.clone(), places };
@@ -119,7 +136,10 @@ impl Checkouts {
         if is_partial {
             self.check_complete(&goal, files).await?;
         }
-        self.take_in_users_files(&mut goal, &facts).await?;
+        match &earlier {
+            Some(earlier) => take_over_files(&mut goal, &earlier.goal).await?,
+            None => self.take_in_users_files(&mut goal, &facts).await?,
+        }
         goal.warn_in_place();
         record = goal.record.clone();
         let reference = format!("refs/drawloom/{}/base", goal.name());
@@ -129,9 +149,31 @@ impl Checkouts {
         let path = goal.places.record();
         let saved = record.clone();
         blocking(move || write_json(&path, &saved)).await?;
+        self.begin_branch(&goal).await?;
         // Last: what has a record is given back at the end of its goal.
         self.claim(&goal).await?;
         Ok(record.prepared)
+    }
+
+    /// Makes the branch of a goal that goes on from an earlier one. One that is there already has moved on since.
+    async fn begin_branch(&self, goal: &Goal) -> Result<(), Error> {
+        let Some(head) = &goal.record.prepared.head else { return Ok(()) };
+        let reference = format!("refs/heads/{}", goal.record.prepared.branch);
+        match self.read_ref(goal, &reference).await? {
+            Some(_) => Ok(()),
+            None => self.move_ref(goal, &reference, head, None).await,
+        }
+    }
+
+    /// The goal that another one goes on from, which must be about the same repository.
+    async fn earlier(&self, name: &str, facts: &Facts) -> Result<Earlier, Error> {
+        let goal = self.goal(name).await?;
+        if goal.record.common != facts.common {
+            let reason = "it is a goal of another repository";
+            return Err(Error::Invalid { what: "earlier goal", value: name.to_owned(), reason });
+        }
+        let head = self.read_ref(&goal, &format!("refs/heads/{}", goal.record.prepared.branch)).await?;
+        Ok(Earlier { goal, head })
     }
 
     /// Whether goals can work in a directory, and what they would begin with. Changes nothing.
@@ -305,6 +347,21 @@ impl Checkouts {
         goal.record.prepared.warnings.extend(warnings);
         Ok(files)
     }
+}
+
+/// A goal that another one goes on from, and where its branch is.
+struct Earlier {
+    goal: Goal,
+    head: Option<Oid>,
+}
+
+/// Takes over what an earlier goal began with: its commit of the user's files, and copies of ignored ones.
+async fn take_over_files(goal: &mut Goal, earlier: &Goal) -> Result<(), Error> {
+    let (base_commit, uncommitted) = (earlier.record.prepared.base_commit.clone(), earlier.record.prepared.uncommitted);
+    (goal.record.prepared.base_commit, goal.record.prepared.uncommitted) = (base_commit, uncommitted);
+    goal.record.included = earlier.record.included.clone();
+    let (from, to, included) = (earlier.places.clone(), goal.places.clone(), earlier.record.included.clone());
+    blocking(move || copy_included(&from, &included, &to.included())).await
 }
 
 /// Whether git has `merge-tree --write-tree`.

@@ -28,6 +28,8 @@ pub(crate) struct Scan {
     pub(crate) ignored: Vec<Vec<u8>>,
     /// Files that are neither regular files nor links.
     pub(crate) special: Vec<Vec<u8>>,
+    /// Folders whose path is too long to look into. Git does not see what is in them.
+    pub(crate) too_deep: Vec<Vec<u8>>,
     /// Whether there were more new files than can be listed.
     pub(crate) has_too_many: bool,
 }
@@ -64,33 +66,44 @@ impl Checkouts {
         }
         let (top, skipped): (PathBuf, BTreeSet<Vec<u8>>) = (work_tree.to_owned(), ignored.iter().cloned().collect());
         scan.ignored = ignored;
-        scan.special = blocking(move || special_files(&top, &skipped)).await;
+        (scan.special, scan.too_deep) = blocking(move || unseen(&top, &skipped)).await;
         Ok(scan)
     }
 }
 
-/// The pipes, sockets and devices in a directory, except in ignored parts of it. Git does not see them.
-fn special_files(top: &Path, ignored: &BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
-    let (mut found, mut open, mut seen) = (Vec::new(), vec![Vec::new()], 0);
+/// The longest path that the kernel takes, in bytes, without its end.
+const MAX_PATH: usize = 4_095;
+
+/// Whether the kernel does not take the path of a file in a directory.
+pub(crate) fn is_too_long(top: &Path, path: &[u8]) -> bool {
+    top.as_os_str().len() + 1 + path.len() > MAX_PATH
+}
+
+/// What git does not see in a directory, except in ignored parts of it: pipes, sockets and devices, and folders with too long a path.
+fn unseen(top: &Path, ignored: &BTreeSet<Vec<u8>>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (mut special, mut too_deep) = (Vec::new(), Vec::new());
+    let (mut open, mut seen) = (vec![Vec::new()], 0);
     while let Some(directory) = open.pop() {
         let Ok(entries) = fs::read_dir(top.join(OsStr::from_bytes(&directory))) else { continue };
         for entry in entries.flatten() {
             seen += 1;
             if seen > MOST_ENTRIES {
-                return found;
+                return (special, too_deep);
             }
             let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
             let mut path = directory.clone();
             path.extend_from_slice(name.as_bytes());
             if kind.is_dir() {
                 path.push(b'/');
-                if name != ".git" && !ignored.contains(&path) {
-                    open.push(path);
+                match name != ".git" && !ignored.contains(&path) {
+                    true if is_too_long(top, &path) => too_deep.push(path),
+                    true => open.push(path),
+                    false => {}
                 }
             } else if kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device() {
-                found.push(path);
+                special.push(path);
             }
         }
     }
-    found
+    (special, too_deep)
 }

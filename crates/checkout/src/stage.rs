@@ -26,7 +26,7 @@ use crate::{
     embedded::{EmbeddedRepositories, is_bytecode},
     error::Error,
     names::{is_git_name, shown},
-    scan::{Scan, Tracked},
+    scan::{Scan, Tracked, is_too_long},
     seen::Seen,
 };
 
@@ -69,6 +69,8 @@ pub enum Reason {
     GitName,
     /// It cannot be read.
     Unreadable,
+    /// It lies below so many folders that no program can open it by its path.
+    PathTooLong,
 }
 
 impl Reason {
@@ -155,6 +157,9 @@ pub(crate) fn stage(from: &Path, to: &Path, scan: &Scan, rules: &Rules) -> Resul
     for path in &scan.ignored {
         staged.leave_out(path, Reason::Ignored);
     }
+    for path in &scan.too_deep {
+        staged.leave_out(path, Reason::PathTooLong);
+    }
     staged.left_out.sort();
     Ok(staged)
 }
@@ -187,6 +192,9 @@ impl Stage<'_> {
         }
         if path.ends_with(b"/") {
             return Ok(Err(Reason::NestedRepository));
+        }
+        if tracked == Tracked::No && is_too_long(&self.to, path) {
+            return Ok(Err(Reason::PathTooLong));
         }
         let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(at) => (&path[..at], &path[at + 1..]),

@@ -36,6 +36,10 @@ pub(crate) struct Record {
     pub(crate) submodules: BTreeSet<String>,
     /// The files that every checkout gets as copies.
     pub(crate) included: Vec<String>,
+    /// Whether this is about removing its checkouts. That is possible after its repository has left the allowed directories: it was in
+    /// them when the goal was prepared, and unsaved work must still get its ref.
+    #[serde(skip)]
+    pub(crate) is_cleaned: bool,
 }
 
 /// A checkout.

@@ -9,9 +9,9 @@ use drawloom_contract::{
     failure::Explain,
     ids::RunId,
     money::Cost,
-    tool::{CallResult, Outlives, Over, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{CallResult, MAX_RESULT_BYTES, Outlives, Over, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use drawloom_process::{End, Finished, Line, Remains, cut, until_gone};
+use drawloom_process::{End, Exceeded, Finished, Line, Remains, Resource, cut, until_gone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,6 +42,19 @@ const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Most bytes of an answer that are kept, so that the reply stays within what a call may answer.
 const MOST_TEXT: usize = 700 * 1024;
+
+/// What shells, interpreters and the C library say when the kernel refuses to start a process or thread.
+const REFUSED: [&str; 5] = [
+    "Resource temporarily unavailable",
+    "EAGAIN",
+    "annot fork",
+    "can't start new thread",
+    "failed to create new OS thread",
+];
+
+/// Maximum refused tool calls of a reply that is too long, and bytes of each.
+const MAX_DENIALS: usize = 50;
+const MAX_DENIAL: usize = 2 * 1024;
 
 /// Makes one process of a CLI.
 pub(crate) struct CliRun {
@@ -143,7 +156,7 @@ impl Tool for CliRun {
             context.redactor.mask(&mut problem.message);
         }
         let (cost, usage) = (reply.cost, reply.usage);
-        let text = serde_json::to_string(&reply).map_err(|error| ToolError::Failed(error.to_string()))?;
+        let text = within(reply)?;
         Ok(Step::Done(CallResult { text, cost, usage }))
     }
 }
@@ -253,7 +266,7 @@ impl CliRun {
         if let Some(trouble) = &finished.trouble {
             tracing::warn!(%run, call = context.call, trouble, "cannot clean up after a coding CLI");
         }
-        let mut reply = read(reader, (preset.title(), &cli.name), finished, seconds);
+        let mut reply = read(reader, (preset.title(), &cli.name), finished, (seconds, cli.limits().processes));
         if preset.reports_sums() {
             let before = known.as_ref().filter(|_| order.resumed).map(|known| known.reported).unwrap_or_default();
             let reported = reply.usage;
@@ -272,16 +285,57 @@ impl CliRun {
     }
 }
 
-/// What the process came to.
-fn read(reader: Box<dyn Reader>, (title, name): (&str, &str), finished: Finished, seconds: u64) -> Reply {
-    let Finished { end, output, errors, .. } = finished;
+/// A reply as JSON that the journal keeps whole. Control characters take six bytes each there.
+fn within(mut reply: Reply) -> Result<String, ToolError> {
+    loop {
+        let text = serde_json::to_string(&reply).map_err(|error| ToolError::Failed(error.to_string()))?;
+        if text.len() <= MAX_RESULT_BYTES {
+            return Ok(text);
+        }
+        reply.permission_denials.truncate(MAX_DENIALS);
+        let most = reply.text.len() / 2;
+        reply.text = cut(&reply.text, most);
+        reply.permission_denials.iter_mut().for_each(|denial| *denial = cut(denial, most.min(MAX_DENIAL)));
+        if let Some(problem) = &mut reply.problem {
+            problem.message = cut(&problem.message, most.min(MOST_TEXT / 8));
+        }
+    }
+}
+
+/// What the process came to. `most` is how many processes and threads it could have.
+fn read(
+    reader: Box<dyn Reader>,
+    (title, name): (&str, &str),
+    finished: Finished,
+    (seconds, most): (u64, Option<u64>),
+) -> Reply {
+    let Finished { end, output, errors, limited, peak, .. } = finished;
     let (output, errors) = (output.into_text(), errors.into_text());
+    let refused = is_refused(&output) || is_refused(&errors);
+    let end = match most.filter(|most| limited.is_none() && refused && peak > most / 2) {
+        // The kernel refused further ones below the cap that it has beside the count.
+        Some(most) => End::Exceeded(Exceeded { resource: Resource::Processes, used: peak, most }),
+        None => end,
+    };
     let ended = Ended { title, name, end, output: &output, errors: &errors, seconds };
     let mut reply = reader.finish(&ended);
-    if reply.problem.is_some() && matches!(end, End::TimedOut | End::Exceeded(_)) {
-        reply.problem = Some(ended.problem());
+    let Some(problem) = &mut reply.problem else { return reply };
+    match (end, limited) {
+        (End::TimedOut | End::Exceeded(_), _) => *problem = ended.problem(),
+        // The kernel counted, and refused to start more.
+        (_, Some(exceeded)) => *problem = Ended { end: End::Exceeded(exceeded), ..ended }.problem(),
+        (_, None) if problem.kind == ProblemKind::Crashed && refused => {
+            let most = most.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());
+            problem.message += &format!("; it was seen to have {peak} of {most} processes and threads");
+        }
+        (_, None) => {}
     }
     reply
+}
+
+/// Whether a text says that the kernel refused to start a process or thread.
+fn is_refused(text: &str) -> bool {
+    REFUSED.iter().any(|said| text.contains(said))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a CLI sees of the operator's environment: a list of names, never all of it.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use drawloom_contract::definition::matches;
 
@@ -115,7 +115,10 @@ pub(crate) fn of(
     let mut environment: BTreeMap<String, String> = operator
         .iter()
         .filter(|(name, _)| is_passed(name))
-        .map(|(name, value)| (name.clone(), value.clone()))
+        .map(|(name, value)| match names.iter().any(|pattern| matches(pattern, name)) {
+            true => (name.clone(), value.clone()),
+            false => (name.clone(), without_login(name, value).into_owned()),
+        })
         .collect();
     environment.entry("PATH".into()).or_insert_with(|| USUAL_PATH.into());
     environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
@@ -125,9 +128,66 @@ pub(crate) fn of(
     Ok(environment)
 }
 
+/// The value of a variable without the users and passwords of the proxies that it names. Programs get those only when the operator lists
+/// the variable.
+pub fn without_login<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
+    let name = name.to_ascii_lowercase();
+    if !name.ends_with("proxy") || name == "no_proxy" || !value.contains('@') {
+        return Cow::Borrowed(value);
+    }
+    // GOPROXY is a list.
+    let separators = if name == "goproxy" { &[',', '|'][..] } else { &[][..] };
+    let plain = value.split_inclusive(separators).map(|url| match url.rsplit_once('@') {
+        // A password may contain any character, so all before the last sign belongs to the login.
+        Some((before, host)) => {
+            format!("{}{host}", before.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://")))
+        }
+        None => url.to_owned(),
+    });
+    Cow::Owned(plain.collect())
+}
+
+/// The variables of the operator that name a proxy with a login, which programs do not get.
+pub fn proxies_with_login<'a>(operator: impl Iterator<Item = (&'a str, &'a str)>, listed: &[String]) -> Vec<String> {
+    let hidden = operator.filter(|(name, value)| without_login(name, value) != *value);
+    hidden
+        .filter(|(name, _)| !listed.iter().any(|pattern| matches(pattern, name)))
+        .map(|(name, _)| name.into())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logins_of_proxies_reach_a_cli_only_when_their_variable_is_listed() {
+        for (name, value, plain) in [
+            ("HTTPS_PROXY", "http://ann:p@ss:w/rd@proxy.example:3128/", "http://proxy.example:3128/"),
+            ("http_proxy", "ann:secret@proxy:8080", "proxy:8080"),
+            ("ALL_PROXY", "socks5h://ann@proxy", "socks5h://proxy"),
+            (
+                "GOPROXY",
+                "https://u:p@one.example,https://two.example|direct",
+                "https://one.example,https://two.example|direct",
+            ),
+            ("NO_PROXY", "a@b", "a@b"),
+            ("https_proxy", "http://proxy:1", "http://proxy:1"),
+        ] {
+            assert_eq!(without_login(name, value), plain, "{name}");
+            let operator = operator(&[(name, value)]);
+            assert_eq!(
+                of(&operator, &[], Identity::Ours).expect("not nested").get(name).map_or(plain, |value| value),
+                plain
+            );
+            assert_eq!(of(&operator, &[name], Identity::Ours).expect("not nested")[name], value, "{name} is listed");
+            let told = proxies_with_login(operator.iter().map(|(name, value)| (name.as_str(), value.as_str())), &[]);
+            assert_eq!(told.len(), usize::from(plain != value), "{name}");
+            let all = [name.to_owned()];
+            let told = proxies_with_login(operator.iter().map(|(name, value)| (name.as_str(), value.as_str())), &all);
+            assert!(told.is_empty(), "{name}");
+        }
+    }
 
     fn operator(more: &[(&str, &str)]) -> BTreeMap<String, String> {
         let some = [

@@ -71,12 +71,22 @@ pub enum Error {
         /// Which.
         model: String,
     },
+    /// A prompt that a template puts into an argument, which takes no more.
+    #[error("an argument of the command has {bytes} bytes with the prompt in it; the limit of the system is {most}")]
+    LongArgument {
+        /// How long it is.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
 }
 
 impl Explain for Error {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::NoSuchMode { .. } | Self::UnknownCli { .. } | Self::BadModel { .. } => FailureKind::Invalid,
+            Self::NoSuchMode { .. } | Self::UnknownCli { .. } | Self::BadModel { .. } | Self::LongArgument { .. } => {
+                FailureKind::Invalid
+            }
             Self::NotIsolated { .. }
             | Self::ReadOnlyVolume { .. }
             | Self::ForeignDirectory { .. }
@@ -95,6 +105,7 @@ impl Explain for Error {
             Self::NotPrivate { .. } => "not_private",
             Self::TooDeep { .. } => "too_deep",
             Self::BadModel { .. } => "bad_model",
+            Self::LongArgument { .. } => "long_argument",
         }
     }
 
@@ -113,6 +124,9 @@ impl Explain for Error {
             }
             Self::TooDeep { .. } => {
                 "do not start goals or CLI agents from inside a coding CLI that drawloom runs".into()
+            }
+            Self::LongArgument { .. } => {
+                "use `{prompt_file}` and `{system_file}` in `clis.NAME.command`, or stdin: they have no limit".into()
             }
             Self::BadModel { .. } => "set `model` of the agent to a name that the CLI knows".into(),
         })

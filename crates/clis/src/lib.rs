@@ -23,7 +23,7 @@ mod sessions;
 mod state;
 
 pub use config::{CliConfig, ClisConfig, LoginConfig, PresetName, StateConfig, problems};
-pub use environment::{DEEPEST, DEPTH, login_variables};
+pub use environment::{DEEPEST, DEPTH, login_variables, proxies_with_login, without_login};
 pub use error::Error;
 pub use executor::{Callers, CliExecutor, EXECUTOR, Parts};
 pub use input::{Mode, RunInput};

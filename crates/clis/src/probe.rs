@@ -71,6 +71,17 @@ pub async fn probe(cli: &Cli, parts: &Parts) -> Probe {
     Probe { path: Some(path), version, logged_in }
 }
 
+/// The last line of a text that has words. Brackets at the end of JSON or of a stack trace say nothing.
+fn reason_in(said: &str) -> String {
+    let has_words = |line: &&str| line.chars().filter(|sign| sign.is_alphabetic()).count() >= MIN_LETTERS;
+    let line = said.lines().map(str::trim).rev().find(has_words).unwrap_or_default();
+    let unquoted = line.trim_end_matches(',').split_once("\": \"").map(|(_, value)| value.trim_end_matches('"'));
+    unquoted.unwrap_or(line).to_owned()
+}
+
+/// Letters of a line that says something.
+const MIN_LETTERS: usize = 3;
+
 /// Runs the program with these arguments; how it ended, and the last line that it said.
 async fn ask(cli: &Cli, parts: &Parts, program: &std::path::Path, arguments: &[&str]) -> Option<(End, String)> {
     let names: Vec<&str> =
@@ -102,5 +113,17 @@ async fn ask(cli: &Cli, parts: &Parts, program: &std::path::Path, arguments: &[&
     let _ = fs::remove_dir_all(&directory);
     let finished = finished?;
     let said = last_words(&finished.output.into_text());
-    Some((finished.end, said.lines().last().unwrap_or_default().trim().to_owned()))
+    Some((finished.end, reason_in(&said)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason_in;
+
+    #[test]
+    fn a_reason_is_the_last_line_with_words() {
+        assert_eq!(reason_in("Checking\nNot logged in\n"), "Not logged in");
+        assert_eq!(reason_in("{\n  \"loggedIn\": false,\n  \"error\": \"Not logged in\"\n}\n"), "Not logged in");
+        assert_eq!(reason_in("}\n]\n"), "");
+    }
 }

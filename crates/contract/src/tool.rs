@@ -23,6 +23,9 @@ use crate::{
     wait::Wait,
 };
 
+/// Maximum bytes of a result in the journal. Text for a model is cut to that; a result for an executor is an error beyond it.
+pub const MAX_RESULT_BYTES: usize = 1024 * 1024;
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCard {
     pub name: String,

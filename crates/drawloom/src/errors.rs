@@ -134,6 +134,13 @@ errors! {
         "goals_need_token": "A server without a token does not run programs for goals.", "Set a token, or use `drawloom goal run`.";
         "not_a_goal": "The run is not a goal.", "`orchestrate_list` lists goals.";
         "goal_running": "The goal has not ended.", "Wait for it, or cancel it.";
+        "goal_ended": "The goal has ended, and nothing can be said to it.", "Go on from it: `drawloom goal resume GOAL --say TEXT`.";
+        "goal_completed": "The goal is completed, and nothing was said that is missing.", "Pass `say` (`--say TEXT`).";
+        "budget_used_up": "A limit of the ended goal is used up.", "Pass it for the new goal, such as `--max-iterations 3`.";
+        "bad_resume": "Neither a token nor a goal was named, or both.", "Pass one of `token` and `run_id`.";
+        "nothing_said": "The text for a goal is empty.", "Pass a text.";
+        "too_much_said": "A goal takes no more texts.", "Cancel it, and resume it with one text that has it all.";
+        "long_argument": "A command template has the prompt in an argument, which takes no more than 128 KiB.", "Use `{prompt_file}`, or stdin.";
         "token_used": "The questions of the goal were already answered.", "Follow the goal with `orchestrate_tail`.";
         "no_branch": "The goal has no repository, or did not begin at a branch.", "Name a branch with `into`.";
         "not_kept_yet": "What the workers of a cancelled goal left is not committed yet.", "Read the result again later; the next start of the server tries again too.";

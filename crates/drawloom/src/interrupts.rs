@@ -29,6 +29,9 @@ pub(crate) struct Interrupts {
     _listener: AbortOnDropHandle<()>,
 }
 
+/// The number of SIGHUP.
+const HANGUP: u8 = 1;
+
 /// Signals that come within this time are one. No person is so quick.
 const TOGETHER: Duration = Duration::from_millis(2);
 
@@ -74,6 +77,11 @@ impl Interrupts {
     /// Whether there was a signal.
     pub(crate) fn any(&self) -> bool {
         self.count.borrow().0 > 0
+    }
+
+    /// Whether the first signal said that the terminal was closed.
+    pub(crate) fn is_hangup(&self) -> bool {
+        matches!(*self.count.borrow(), (1.., HANGUP))
     }
 
     /// The exit code of a command that the first signal stopped.

@@ -375,6 +375,7 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
                 for tenant in tenants {
                     active.extend(folders.take_up(tenant).await);
                 }
+                repositories.empty_all(&active).await;
                 repositories.retain(&active).await;
             })));
             let channels = &running.channels;

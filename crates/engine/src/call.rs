@@ -7,7 +7,7 @@ use drawloom_contract::{
     money::{Cost, Spent},
     record::{Body, CallDone, CallStarted, RepeatClass, Seq},
     time::Timestamp,
-    tool::{CallResult, Gates, Repeat, Step, Tool, ToolContext, ToolError},
+    tool::{CallResult, Gates, MAX_RESULT_BYTES, Repeat, Step, Tool, ToolContext, ToolError},
     usage::Usage,
     wait::WaitChange,
 };
@@ -22,9 +22,6 @@ use crate::{
     budget::CostGrant,
     run_task::{Done, RunTask, Task},
 };
-
-/// Most bytes of a tool's result that the model is shown.
-pub(crate) const MOST_RESULT_BYTES: usize = 1024 * 1024;
 
 /// How long a tool may take to look at what its call will change.
 const EVIDENCE_TIME: Duration = Duration::from_secs(30);
@@ -82,7 +79,7 @@ impl RunTask {
         self.end_call_with(call, text, is_error, (cost, Usage::default()));
     }
 
-    fn end_call_with(&mut self, call: Seq, mut text: String, is_error: bool, spent: (Option<Cost>, Usage)) {
+    fn end_call_with(&mut self, call: Seq, mut text: String, mut is_error: bool, spent: (Option<Cost>, Usage)) {
         let (cost, usage) = spent;
         if !self.owners.is_empty() {
             self.settle_call(call, cost);
@@ -96,11 +93,19 @@ impl RunTask {
             // Models invent names; only those that there are count by name.
             let is_known = started.by_executor || self.engine.toolbox.find(name).is_some();
             let name = if is_known { name } else { "unknown" };
+            // An executor reads its results as data: a part of one would be another result.
+            if is_known && started.by_executor && !is_error && text.len() > MAX_RESULT_BYTES {
+                is_error = true;
+                text = format!(
+                    "result_too_large: the result of {name} has {} bytes, and the limit is {MAX_RESULT_BYTES}",
+                    text.len()
+                );
+            }
             self.engine.meters.tool(name, is_error);
         }
         self.push(Body::CallDone(CallDone {
             call,
-            text: shortened(text, MOST_RESULT_BYTES),
+            text: shortened(text, MAX_RESULT_BYTES),
             is_error,
             in_doubt: false,
             cost,

@@ -1,11 +1,11 @@
 //! The limits of runs, with their defaults.
 
-use drawloom_contract::limits::{Amount, Limit};
-
-use crate::{
-    accept::MOST_SPAWNS, call::MOST_RESULT_BYTES, children::MOST_BYTES, feed::BACKLOG, plan::MOST_TOOLS,
-    turn::MOST_PARTS,
+use drawloom_contract::{
+    limits::{Amount, Limit},
+    tool::MAX_RESULT_BYTES,
 };
+
+use crate::{accept::MOST_SPAWNS, children::MOST_BYTES, feed::BACKLOG, plan::MOST_TOOLS, turn::MOST_PARTS};
 
 /// Every limit of the engine.
 pub const LIMITS: &[Limit] = &[
@@ -122,9 +122,9 @@ pub const LIMITS: &[Limit] = &[
     Limit {
         name: "tool_result_bytes",
         key: None,
-        default: Amount::Bytes(MOST_RESULT_BYTES as u64),
+        default: Amount::Bytes(MAX_RESULT_BYTES as u64),
         code: "truncated",
-        what: "Size of one tool result sent to the model. A longer one is truncated, with a notice.",
+        what: "Size of one tool result. A longer one is truncated for a model, with a notice, and is an error for an executor.",
     },
     Limit {
         name: "children_result_bytes",

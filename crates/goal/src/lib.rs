@@ -3,6 +3,7 @@
 //! A goal is a run whose executor is `goal`. Its steps are calls of tools that no model is offered; its roles are child runs; its events
 //! are notes in its journal. What comes next is decided in `walk`, which is pure. The repository is behind the seam [`Workspace`].
 
+mod bounds;
 mod config;
 mod event;
 mod executor;
@@ -14,8 +15,10 @@ mod progress;
 mod questions;
 mod request;
 mod result;
+mod resume;
 mod review;
 mod roles;
+mod said;
 mod state;
 mod tools;
 mod walk;
@@ -29,11 +32,14 @@ pub use models::{Access, Models, Wanted};
 pub use plan::{MOST_SUBGOALS, Subgoal};
 pub use questions::{Answers, Asked, Questions};
 pub use request::{
-    Backend, Budget, Cleanup, CommandLine, GoalInput, Interaction, Roles, VerifyCommand, VerifyInput, WorkspaceInput,
+    Backend, Budget, Cleanup, CommandLine, Continues, GoalInput, Interaction, Roles, VerifyCommand, VerifyInput,
+    WorkspaceInput,
 };
 pub use result::{GoalStatus, Story};
+pub use resume::{CannotGoOn, More};
 pub use review::MOST_QUESTIONS;
 pub use roles::{Prompts, Role};
+pub use said::Said;
 pub use tools::{BackendKind, Backends};
 pub use workspace::Workspace;
 

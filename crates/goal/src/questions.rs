@@ -85,7 +85,7 @@ impl Questions {
     pub(crate) async fn ask(&self, context: &ToolContext, question: Question) -> Result<(Asked, u64), ToolError> {
         let failed = |error: &dyn std::error::Error| ToolError::Failed(format!("cannot keep the questions: {error}"));
         let key = Self::key(&context.run);
-        let found = self.values.find_value(&key, self.clock.wall()).await.map_err(|error| failed(&error))?;
+        let found = self.values.find_value(&key, self.clock.steady()).await.map_err(|error| failed(&error))?;
         let expect = found.as_ref().map_or(Expect::Absent, |kept| Expect::Revision(kept.revision));
         if let Some(kept) = found {
             let asked: Asked = serde_json::from_value(kept.value)?;
@@ -93,8 +93,8 @@ impl Questions {
                 return Ok((asked, kept.revision));
             }
         }
-        let at = self.clock.wall();
-        let id = AgentId::mint(at, &*self.entropy).map_err(|error| failed(&error))?;
+        let at = self.clock.steady();
+        let id = AgentId::mint(self.clock.wall(), &*self.entropy).map_err(|error| failed(&error))?;
         let token = format!("ask{}", &id.to_string()[1..]);
         let asked = Asked {
             token: token.clone(),
@@ -123,14 +123,14 @@ impl Questions {
 
     /// What a goal asks now, or asked.
     pub async fn find(&self, run: &RunKey) -> Result<Option<Asked>, Failure> {
-        let found = self.values.find_value(&Self::key(run), self.clock.wall()).await;
+        let found = self.values.find_value(&Self::key(run), self.clock.steady()).await;
         let found = found.map_err(|error| Failure::of(&error))?;
         Ok(found.and_then(|kept| serde_json::from_value(kept.value).ok()))
     }
 
     /// The goal whose questions a token answers.
     pub async fn goal_of(&self, tenant: &Tenant, token: &str) -> Result<RunId, Failure> {
-        let found = self.values.find_value(&Self::token_key(tenant, token), self.clock.wall()).await;
+        let found = self.values.find_value(&Self::token_key(tenant, token), self.clock.steady()).await;
         let found = found.map_err(|error| Failure::of(&error))?;
         found.and_then(|kept| serde_json::from_value(kept.value["run"].clone()).ok()).ok_or_else(|| {
             Failure::new(FailureKind::NotFound, "unknown_token", "no goal waits for answers with this token")
@@ -145,7 +145,7 @@ impl Questions {
             Failure::new(FailureKind::Conflict, "token_used", "these questions were already answered")
                 .with_hint("follow the goal with orchestrate_tail; start another goal to change its course")
         };
-        let found = self.values.find_value(&key, self.clock.wall()).await.map_err(|error| Failure::of(&error))?;
+        let found = self.values.find_value(&key, self.clock.steady()).await.map_err(|error| Failure::of(&error))?;
         let Some(kept) = found else { return Err(used()) };
         let mut asked: Asked = serde_json::from_value(kept.value).map_err(|_| used())?;
         if asked.answers.is_some() || asked.token != token {
@@ -178,9 +178,9 @@ impl Questions {
                 quota: None,
                 searched: None,
             }),
-            at: self.clock.wall(),
+            at: self.clock.steady(),
         };
-        let removed = ValueChange::remove(Self::token_key(&run.tenant, token), self.clock.wall());
+        let removed = ValueChange::remove(Self::token_key(&run.tenant, token), self.clock.steady());
         match self.values.change(vec![change, removed], None).await {
             Ok(_) => Ok(()),
             Err(ChangeError::Stale { .. }) => Err(used()),

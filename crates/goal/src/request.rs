@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use drawloom_contract::ids::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,22 @@ pub struct GoalInput {
     /// Questions that the mock clarifier asks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mock_questions: Vec<String>,
+    /// The goal that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continues>,
+}
+
+/// A goal that has ended, and what its successor must know of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Continues {
+    pub run: RunId,
+    /// What its planner and workers would have been told next, and what the user says.
+    #[serde(default)]
+    pub feedback: String,
+    /// What was asked and answered in its intake.
+    #[serde(default)]
+    pub clarifications: String,
 }
 
 fn second() -> u32 {
@@ -123,6 +140,9 @@ pub struct WorkspaceInput {
     /// Whether workers get checkouts of their own. Without, one worker at a time changes the user's checkout itself.
     #[serde(default = "yes")]
     pub isolate: bool,
+    /// The name of an earlier goal whose base and branch this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
 }
 
 fn yes() -> bool {
@@ -225,6 +245,7 @@ impl GoalInput {
             plan_backends: Vec::new(),
             mock_accepts_at: second(),
             mock_questions: Vec::new(),
+            continues: None,
         }
     }
 

@@ -6,6 +6,7 @@ use drawloom_contract::{
     failure::RunError,
     money::{Amount, Cost},
     record::{Body, Outcome, Record, Status},
+    time::Timestamp,
     usage::Usage,
 };
 use serde::Serialize;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     event::{Projection, is_error, stop_reason, without_nulls},
     state::{Noted, Reply, State},
-    workspace::{Cleaned, CommandResult, Diffed, Prepared, Trigger, Verified},
+    workspace::{ChangedFolder, Cleaned, CommandResult, Diffed, Prepared, Trigger, Verified},
 };
 
 /// A goal's journal, read from its beginning.
@@ -24,6 +25,17 @@ pub struct Story {
     events: u64,
     projection: Projection,
     outcome: Option<Outcome>,
+    /// When the last record was written.
+    pub(crate) last: Option<Timestamp>,
+}
+
+/// The files that differ from the base.
+struct ChangedFiles {
+    files: BTreeSet<String>,
+    /// How many there are, also those that are not listed.
+    count: u64,
+    /// Those that are not listed.
+    folders: Vec<ChangedFolder>,
 }
 
 /// Where a goal stands.
@@ -45,6 +57,7 @@ impl Story {
     /// Takes in the next record; the event that it is, if it is one.
     pub fn apply(&mut self, record: &Record) -> Option<crate::event::LoopEvent> {
         self.state.apply(record);
+        self.last = Some(record.at);
         if let Body::Finished(outcome) = &record.body {
             self.outcome = Some((**outcome).clone());
         }
@@ -63,6 +76,10 @@ impl Story {
             story.apply(record);
         }
         story
+    }
+
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
     }
 
     pub fn status(&self) -> GoalStatus {
@@ -129,7 +146,8 @@ impl Story {
         // Only merges move the branch. Without one, the head is what the iteration began with.
         let merged = self.noted("merged").pop().and_then(|noted| noted.data["commit"].as_str());
         let ended = || (1..=self.iteration()).rev().find_map(|number| self.state.notes.get(&format!("i{number}/end")));
-        let head = merged.or_else(|| ended()?.data["head"].as_str())?;
+        let began = self.prepared().and_then(|prepared| prepared.head);
+        let head = merged.or_else(|| ended()?.data["head"].as_str()).or(began.as_deref())?;
         let is_about = |number: &u32| {
             let step = self.state.steps.get(&format!("i{number}/verify"));
             step.is_some_and(|step| step.input["verify"]["commit"] == head)
@@ -164,8 +182,8 @@ impl Story {
         if let Some(reason) = &status.stop_reason {
             text += &format!(" · reason: {reason}");
         }
-        if let Some(prepared) = self.prepared().filter(|_| !self.changed_files().is_empty()) {
-            let changed = self.changed_files().len();
+        let changed = self.changed_files().count;
+        if let Some(prepared) = self.prepared().filter(|_| changed > 0) {
             let plural = if changed == 1 { "" } else { "s" };
             let place = match prepared.in_place {
                 true => prepared.repository.display().to_string(),
@@ -202,6 +220,8 @@ impl Story {
             "agent_calls": self.state.agent_calls,
             "repeated_calls": self.state.interrupted,
             "usage": self.state.usage,
+            "seconds": self.used_time().as_secs(),
+            "continues": self.continues(),
             "cost": Amount(self.state.cost),
             "warnings": self.warnings(),
         });
@@ -215,6 +235,8 @@ impl Story {
         }
         if let Some(prepared) = self.prepared() {
             let cleaned = self.cleaned().unwrap_or_default();
+            let changed = self.changed_files();
+            let (needs_acceptance, more) = self.triggers();
             let path: Option<PathBuf> = if prepared.in_place { Some(prepared.path) } else { cleaned.kept };
             result["worktree"] = json!({
                 "path": path,
@@ -223,8 +245,11 @@ impl Story {
                 "branch": prepared.branch,
                 "base": prepared.base,
                 "head": self.head().map(|(head, _)| head),
-                "changed_files": self.changed_files(),
-                "needs_acceptance": self.triggers(),
+                "changed_files": changed.files,
+                "changed_count": changed.count,
+                "changed_folders": (!changed.folders.is_empty()).then_some(changed.folders),
+                "needs_acceptance": needs_acceptance,
+                "needs_acceptance_more": (more > 0).then_some(more),
                 "checkpoints": self.checkpoints(),
             });
         }
@@ -232,18 +257,22 @@ impl Story {
     }
 
     /// What differs from the base: as it was last compared, and what was merged since.
-    fn changed_files(&self) -> Vec<String> {
-        let (number, files) = self.compared().map(|(number, diff)| (number, diff.files)).unwrap_or_default();
+    fn changed_files(&self) -> ChangedFiles {
+        let (number, diff) = self.compared().unwrap_or_default();
         let since =
             self.noted("checkpoint").into_iter().filter(|noted| noted.iteration > number && self.is_merged(noted));
-        let since = since.flat_map(|noted| noted.data["changed"].as_array().into_iter().flatten());
-        let since = since.filter_map(|path| path.as_str().map(str::to_owned));
-        files.into_iter().chain(since).collect::<BTreeSet<_>>().into_iter().collect()
+        let since: Vec<&Noted> = since.collect();
+        let of_some = since.iter().flat_map(|noted| noted.data["changed"].as_array().into_iter().flatten());
+        let of_some = of_some.filter_map(|path| path.as_str());
+        let files: BTreeSet<String> = diff.paths().chain(of_some).map(str::to_owned).collect();
+        let more = since.iter().filter_map(|noted| noted.data["changed_more"].as_u64()).sum::<u64>();
+        let count = files.len() as u64 + diff.folders.iter().map(|folder| folder.files).sum::<u64>() + more;
+        ChangedFiles { files, count, folders: diff.folders }
     }
 
-    /// Files that make tools of the user run something, as the work was last compared with the base.
-    fn triggers(&self) -> Vec<Trigger> {
-        self.compared().map(|(_, diff)| diff.triggers).unwrap_or_default()
+    /// Files that make tools of the user run something, as the work was last compared with the base, and how many more there are.
+    fn triggers(&self) -> (Vec<Trigger>, u64) {
+        self.compared().map(|(_, diff)| (diff.triggers, diff.triggers_more)).unwrap_or_default()
     }
 
     /// Whether the work was compared with the base after its last merge. A guard can stop a goal in between.

@@ -2,11 +2,15 @@
 //!
 //! Every method can be repeated after a crash with the same input: it then has the same answer and no further effect.
 
+mod changed;
+
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 use drawloom_contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use changed::ChangedFolder;
 
 use crate::request::{Cleanup, VerifyInput, WorkspaceInput};
 
@@ -50,6 +54,9 @@ pub struct Prepared {
     pub repository: PathBuf,
     /// The commit that work begins at.
     pub base: String,
+    /// Where the goal's branch is already, if it goes on from that of an earlier goal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     /// The goal's branch in that repository.
     pub branch: String,
     /// Where checkouts are: of a goal without isolation, the user's own.
@@ -112,12 +119,19 @@ pub struct Checkpointed {
     pub commit: Option<String>,
     #[serde(default)]
     pub changed: Vec<String>,
+    /// How many more changed, which `changed` does not list.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub changed_more: u64,
     /// Files that were not committed, each with the reason.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out_more: u64,
     /// Changed files that the subgoal's `files` do not allow.
     #[serde(default)]
     pub out_of_scope: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub out_of_scope_more: u64,
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -140,8 +154,15 @@ pub struct Merge {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "merge", rename_all = "snake_case")]
 pub enum Merged {
-    Merged { commit: String },
-    Conflict { files: Vec<String>, output: String },
+    Merged {
+        commit: String,
+    },
+    Conflict {
+        files: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        files_more: u64,
+        output: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,13 +217,20 @@ pub struct Diff {
 pub struct Diffed {
     pub text: String,
     pub truncated: bool,
+    /// The paths of the files that differ, as goals of earlier versions have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The same files, with what is known of each.
+    /// The files that differ. The journal keeps as many of them as fit into a result.
     #[serde(default)]
     pub changes: Vec<ChangedFile>,
+    /// Those that are not listed, as folders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<ChangedFolder>,
     /// Those that make a tool of the user run something.
     #[serde(default)]
     pub triggers: Vec<Trigger>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub triggers_more: u64,
     /// The tree of `to`.
     pub tree: String,
 }
@@ -239,4 +267,8 @@ pub struct Cleaned {
     /// Why each of them was.
     #[serde(default)]
     pub reasons: Vec<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

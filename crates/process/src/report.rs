@@ -42,6 +42,9 @@ pub(crate) struct Gone {
     pub(crate) left: u32,
     /// The limit that it was ended for.
     pub(crate) exceeded: Option<Exceeded>,
+    /// The most processes and threads that it was seen to have at once.
+    #[serde(default)]
+    pub(crate) peak: u64,
     /// What went wrong while clearing up.
     pub(crate) trouble: Option<String>,
 }

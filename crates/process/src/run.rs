@@ -51,6 +51,8 @@ pub struct Finished {
     pub errors: Captured,
     /// How many processes it had left running; they were ended.
     pub left: u32,
+    /// The most processes and threads that it was seen to have at once; 0 when they were not counted.
+    pub peak: u64,
     /// How it was confined.
     pub confinement: Confinement,
     /// The limit that the kernel held it to without ending it.
@@ -357,11 +359,11 @@ async fn finish(limit: Limit, listener: Listener<'_>, confinement: Confinement) 
         true => "its supervisor and all its processes were killed",
         false => "its supervisor was killed; its processes may still be running",
     };
-    let left = gone.as_ref().map_or(0, |gone| gone.left);
+    let (left, peak) = gone.as_ref().map_or((0, 0), |gone| (gone.left, gone.peak));
     let uncleared = "timed out removing its temporary directory; the server removes the rest at its next start";
     let trouble = trouble.or_else(|| listener.killed.then(|| uncleared.into()));
     let trouble = gone.map_or_else(|| Some(lost.into()), |gone| gone.trouble).or(trouble);
     let output = listener.output.kept.finish().await?;
     let errors = listener.errors.kept.finish().await?;
-    Ok(Finished { end, output, errors, left, confinement, limited, trouble })
+    Ok(Finished { end, output, errors, left, peak, confinement, limited, trouble })
 }

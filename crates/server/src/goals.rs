@@ -13,8 +13,8 @@ use drawloom_contract::{
 };
 use drawloom_goal::{Asked, BUDGET_LIMITED, GoalInput, PLAN_DECLINED, Questions, STAGNATED, Story};
 use drawloom_wire::goals::{
-    BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalResult, GoalStatus, GoalTrigger, ListBackends,
-    Orchestrate, OrchestrateLand,
+    BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalRemoved, GoalResult, GoalStatus, GoalTrigger,
+    ListBackends, Orchestrate, OrchestrateLand,
 };
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -54,6 +54,12 @@ pub trait GoalHost: Send + Sync {
     /// Brings the work of a goal to a branch.
     async fn land(&self, caller: &Caller, goal: &Story, request: &OrchestrateLand) -> Result<GoalLanded, Failure>;
 
+    /// Whether this caller may have a goal that goes on from an earlier one.
+    fn check_continued(&self, caller: &Caller, goal: &GoalInput) -> Result<(), Failure>;
+
+    /// Removes the branch, refs, checkouts and folder of a goal that has ended.
+    async fn remove(&self, key: &RunKey, goal: &Story) -> Result<GoalRemoved, Failure>;
+
     /// The checkouts of goals.
     fn worktrees(&self) -> &dyn Worktrees;
 }
@@ -70,6 +76,10 @@ pub(crate) struct Read {
     pub(crate) story: Story,
     /// What it asks now.
     pub(crate) asked: Option<Asked>,
+    /// What was said to it.
+    pub(crate) said: Vec<String>,
+    /// The goal that goes on from it.
+    pub(crate) continued_by: Option<RunId>,
 }
 
 /// Where a goal stands, for those who wait for it.
@@ -103,7 +113,12 @@ impl Goals {
             true => None,
             false => self.questions.find(&key(&view)).await?.filter(|asked| asked.answers.is_none()),
         };
-        Ok(Read { view, story, asked })
+        let said = self.questions.said(&key(&view)).await?.texts;
+        let continued_by = match view.status.is_terminal() {
+            true => self.questions.successor(&key(&view)).await?,
+            false => None,
+        };
+        Ok(Read { view, story, asked, said, continued_by })
     }
 
     /// The run, if it is a goal.
@@ -148,6 +163,9 @@ impl Goals {
             started_at: status.started_at,
             completed: status.completed,
             stop_reason: status.stop_reason,
+            continues: read.story.continues(),
+            continued_by: read.continued_by,
+            said: read.said.clone(),
             questions: read.asked.as_ref().map(|asked| asked.questions.clone()).unwrap_or_default(),
             success_criteria: read.asked.as_ref().map(|asked| asked.success_criteria.clone()),
             confirms_criteria: read.asked.as_ref().is_some_and(|asked| asked.confirms_criteria),
@@ -198,6 +216,7 @@ impl Goals {
             ("events_path", serde_json::to_value(&events).unwrap_or_default()),
             ("tail_command", format!("drawloom goal tail {run}").into()),
             ("message", message.into()),
+            ("continued_by", serde_json::to_value(read.continued_by).unwrap_or_default()),
         ] {
             value[name] = field;
         }
@@ -270,7 +289,7 @@ fn word(read: &Read) -> &'static str {
     }
 }
 
-fn key(view: &RunView) -> RunKey {
+pub(crate) fn key(view: &RunView) -> RunKey {
     RunKey { tenant: view.tenant.clone(), run: view.run }
 }
 

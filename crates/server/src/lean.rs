@@ -138,6 +138,8 @@ pub(crate) fn goal(result: &GoalResult) -> Lean {
         lines.push(format!("repository {}, branch {}", worktree.repository.display(), worktree.branch));
         let asks = worktree.needs_acceptance.iter();
         lines.extend(asks.map(|file| format!("must be accepted to land: {} ({})", file.path, file.why)));
+        let more = worktree.needs_acceptance_more;
+        lines.extend((more > 0).then(|| format!("and {more} more files that must be accepted to land")));
     }
     lines.extend((!result.message.is_empty()).then(|| result.message.clone()));
     lines.extend(result.questions.iter().enumerate().map(|(index, question)| format!("{}. {question}", index + 1)));

@@ -24,6 +24,16 @@ pub async fn appears(path: &Path) {
     there.await.expect("the thread answers when the path exists");
 }
 
+/// Returns when the path does not exist any more. Its directory must stay.
+pub fn wait_until_gone(path: &Path) {
+    let directory = path.parent().expect("a path in a directory");
+    let watch = inotify::init(CreateFlags::CLOEXEC).expect("a watch");
+    inotify::add_watch(&watch, directory, WatchFlags::DELETE | WatchFlags::MOVED_FROM).expect("it can be watched");
+    while path.symlink_metadata().is_ok() {
+        rustix::io::read(&watch, &mut [0; EVENTS]).expect("an event");
+    }
+}
+
 fn wait_for(path: &Path) {
     loop {
         let above = nearest(path);

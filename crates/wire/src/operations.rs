@@ -87,6 +87,8 @@ macro_rules! operations {
                 orchestrate_result::OrchestrateResult,
                 orchestrate_list::OrchestrateList,
                 orchestrate_cancel::OrchestrateCancel,
+                orchestrate_say::OrchestrateSay,
+                orchestrate_rm::OrchestrateRm,
                 orchestrate_land::OrchestrateLand,
                 list_backends::ListBackends,
                 doctor::Doctor,

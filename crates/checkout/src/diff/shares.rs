@@ -41,15 +41,24 @@ pub(super) fn sections(patch: &[u8]) -> Vec<Section> {
     starts.iter().zip(ends).map(|(start, end)| Section { bytes: patch[*start..end].to_vec() }).collect()
 }
 
-/// Gives each file its share of `most` bytes. Files without a section are named too.
+/// Gives each file its share of `most` bytes. Files of which nothing is shown are named, as long as their names take no more than a quarter
+/// of that; then their number is told.
 pub(super) fn within(files: &[Change], sections: Vec<Section>, most: usize) -> Limited {
     let lengths: Vec<usize> = sections.iter().map(|section| section.bytes.len()).collect();
     let (mut text, mut is_cut) = (String::new(), false);
     let mut shares = divide(&lengths, most).into_iter();
     let mut sections = sections.into_iter();
+    let (mut unnamed, mut left) = (0_u64, most / 4);
     for file in files {
-        let Some((section, share)) = sections.next().zip(shares.next()) else {
-            text.push_str(&format!("[the difference of {} is not shown]\n", file.path));
+        let shown = sections.next().zip(shares.next());
+        let Some((section, share)) = shown.filter(|(section, share)| *share > 0 || section.bytes.is_empty()) else {
+            let line = format!("[the difference of {} is not shown]\n", file.path);
+            if let Some(rest) = left.checked_sub(line.len()) {
+                left = rest;
+                text.push_str(&line);
+            } else {
+                (left, unnamed) = (0, unnamed + 1);
+            }
             is_cut = true;
             continue;
         };
@@ -62,6 +71,9 @@ pub(super) fn within(files: &[Change], sections: Vec<Section>, most: usize) -> L
         let (shown, missing) = ends(&section.bytes, share);
         text.push_str(&shown);
         text.push_str(&format!("[{missing} of {whole} bytes of the difference of {} are not shown]\n", file.path));
+    }
+    if unnamed > 0 {
+        text.push_str(&format!("[the differences of {unnamed} more files are not shown]\n"));
     }
     Limited { text, is_cut }
 }
@@ -120,6 +132,18 @@ mod tests {
             "{missing}"
         );
         assert!(limited.text.ends_with("[the difference of last is not shown]\n"));
+    }
+
+    #[test]
+    fn files_that_are_too_many_to_name_are_counted() {
+        let files: Vec<Change> = (0..10_000).map(|number| change(&format!("f{number}"))).collect();
+        let patch: String =
+            files.iter().map(|file| format!("diff --git a/{0} b/{0}\n{1}", file.path, "+line\n".repeat(50))).collect();
+        let limited = within(&files, sections(patch.as_bytes()), 8_000);
+        assert!(limited.is_cut && limited.text.len() <= 11_000, "{}", limited.text.len());
+        let named = limited.text.lines().filter(|line| line.contains(" of f")).count();
+        let last = limited.text.lines().last().expect("a line");
+        assert_eq!(last, format!("[the differences of {} more files are not shown]", files.len() - named));
     }
 
     #[test]

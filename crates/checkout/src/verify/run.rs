@@ -118,7 +118,8 @@ impl Checkouts {
         }
         let changed: Vec<String> = all_changed.iter().map(|path| shown(path)).collect();
         let (places, indexes) = (goal.places.clone(), goal.places.indexes(&name));
-        blocking(move || [work, indexes, temporary].iter().try_for_each(|path| places.remove(path))).await?;
+        // Freed with the checkouts of the goal: a disk that just freed many files makes new ones slowly (ext4).
+        blocking(move || [work, indexes, temporary].iter().try_for_each(|path| places.set_aside(path))).await?;
         Ok(Outcome { results, changed })
     }
 

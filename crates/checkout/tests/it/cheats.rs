@@ -3,12 +3,16 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    os::unix::{fs::symlink, net::UnixListener},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::symlink, net::UnixListener},
+    },
     path::{Path, PathBuf},
     process::Command,
 };
 
 use drawloom_checkout::{Checkpoint, Config, LeftOut, Reason};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 use crate::support::{Room, SECRET, git, write, write_program};
 
@@ -73,6 +77,30 @@ async fn a_sparse_file_of_two_gigabytes_is_left_out_without_being_read() {
     assert_eq!(room.show(&checkpoint.commit.expect("a commit"), "README.md"), "# Project\n\nText.");
     let used = room.checkouts.usage(crate::support::GOAL).await.expect("usage").bytes;
     assert!(used < 1 << 30, "sparse files take no space: {used}");
+}
+
+#[tokio::test]
+async fn a_file_below_thousands_of_folders_is_left_out_and_listed() {
+    let room = Room::new();
+    let (_, path) = room.one_writer().await;
+    // No path leads there: each folder is made in the one before.
+    let mut folder: OwnedFd = File::open(&path).expect("the checkout").into();
+    for _ in 0..3_000 {
+        mkdirat(&folder, "d", Mode::RWXU).expect("a folder");
+        folder = openat(&folder, "d", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).expect("opened");
+    }
+    openat(&folder, "file", OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR).expect("a file");
+    write(&path.join("fine.txt"), "fine\n");
+    let checkpoint = room.checkpoint("a", "k1").await;
+    assert_eq!(changed(&checkpoint), ["fine.txt"]);
+    let left = &checkpoint.left_out;
+    assert_eq!(left.iter().map(|left| left.reason).collect::<Vec<_>>(), [Reason::PathTooLong]);
+    assert!(left[0].path.starts_with("d/d/d/") && left[0].path.ends_with("d/"), "{}", left[0].path);
+    let kept =
+        room.checkouts.clean(crate::support::GOAL, drawloom_checkout::Cleanup::Auto, 1).await.expect("cleaned").kept;
+    assert_eq!(kept.len(), 1, "what is in no commit is not removed");
+    room.checkouts.clean(crate::support::GOAL, drawloom_checkout::Cleanup::Always, 1).await.expect("cleaned");
+    assert!(!path.exists());
 }
 
 #[tokio::test]

@@ -1,8 +1,12 @@
 //! Setup, leased ports, the disk, and cleaning up without losing anything.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    time::Duration,
+};
 
-use drawloom_checkout::{Cleanup, Config, Kind, Retention};
+use drawloom_checkout::{Cleanup, Config, Kind, ResultBranch, Retention};
 use drawloom_contract::{failure::Explain as _, time::Timestamp};
 
 use crate::support::{AT, GOAL, Room, write};
@@ -38,6 +42,44 @@ async fn checkouts_are_private_to_the_user() {
     for directory in [root.clone(), root.join(GOAL), path] {
         assert_eq!(fs::metadata(&directory).expect("there").permissions().mode() & 0o777, 0o700, "{directory:?}");
     }
+}
+
+#[tokio::test]
+async fn what_is_set_aside_is_gone_at_once_and_freed_later_also_by_another_process() {
+    let mut room = Room::new();
+    let (prepared, a) = room.one_writer().await;
+    let view = room.checkouts.add(GOAL, "view", &prepared.base, Kind::ReadOnly).await.expect("added").path;
+    let cleaned = room.checkouts.set_aside(GOAL, Cleanup::Auto, AT).await.expect("cleaned");
+    assert!(cleaned.kept.is_empty() && !a.exists() && !view.exists());
+    let before = room.checkouts.usage(GOAL).await.expect("usage").bytes;
+    assert_eq!(room.checkouts.list_with_trash().await.expect("listed"), [GOAL]);
+    room.reopen();
+    room.checkouts.empty(GOAL).await.expect("freed");
+    room.checkouts.empty(GOAL).await.expect("nothing to do");
+    assert!(room.checkouts.list_with_trash().await.expect("listed").is_empty());
+    assert!(room.checkouts.usage(GOAL).await.expect("usage").bytes < before);
+    let again = room.writer("a", &prepared.base).await.path;
+    assert!(again.join("src/lib.rs").exists(), "the goal can go on");
+}
+
+#[tokio::test]
+async fn a_read_only_checkout_goes_to_another_commit_by_what_differs() {
+    let room = Room::new();
+    let (prepared, path) = room.one_writer().await;
+    let view = room.checkouts.add(GOAL, "view", &prepared.base, Kind::ReadOnly).await.expect("added").path;
+    let inode = |name: &str| fs::metadata(view.join(name)).map(|found| found.ino()).ok();
+    let same = inode("src/main.rs");
+    write(&path.join("src/lib.rs"), "pub fn two() {}\n");
+    fs::remove_file(path.join("README.md")).expect("removed");
+    let commit = room.checkpoint("a", "k1").await.commit.expect("a commit");
+    room.checkouts.add(GOAL, "view", &commit, Kind::ReadOnly).await.expect("added");
+    assert_eq!(fs::read_to_string(view.join("src/lib.rs")).expect("a file"), "pub fn two() {}\n");
+    assert!(!view.join("README.md").exists());
+    assert_eq!(inode("src/main.rs"), same, "it was not written again");
+    write(&view.join("src/main.rs"), "changed\n");
+    room.checkouts.add(GOAL, "view", &prepared.base, Kind::ReadOnly).await.expect("added");
+    assert_eq!(fs::read_to_string(view.join("src/main.rs")).expect("a file"), "fn main() {}\n");
+    assert!(view.join("README.md").exists());
 }
 
 #[tokio::test]
@@ -161,11 +203,12 @@ async fn a_forgotten_goal_leaves_its_branch_and_nothing_else() {
     write(&path.join("new.txt"), "x\n");
     room.checkpoint("a", "k1").await;
     let before = room.refs();
-    let forgotten = room.checkouts.forget(GOAL).await.expect("forgotten");
+    let forgotten = room.checkouts.forget(GOAL, ResultBranch::Keep).await.expect("forgotten");
     let ours: Vec<&String> = before.keys().filter(|name| name.starts_with("refs/drawloom/")).collect();
-    assert_eq!(forgotten.refs.iter().collect::<Vec<_>>(), ours);
+    assert_eq!(forgotten.refs, ours.len());
     assert!(!ours.is_empty() && room.refs().keys().all(|name| !name.starts_with("refs/drawloom/")), "{ours:?}");
     assert!(!room.directory.path().join("checkouts").join(GOAL).exists());
     assert!(room.checkouts.list().await.expect("listed").is_empty());
-    assert_eq!(room.checkouts.forget(GOAL).await.expect_err("it is gone").code(), "unknown_goal");
+    let again = room.checkouts.forget(GOAL, ResultBranch::Keep).await.expect("it can be repeated");
+    assert_eq!((again.refs, again.branch, again.repository), (0, None, None));
 }

@@ -295,3 +295,15 @@ async fn a_probe_tells_the_version_and_the_login() {
     let found = crate::probe::probe(missing.clis.find("mine").expect("a CLI"), &missing.parts).await;
     assert!(!found.installed());
 }
+
+#[test]
+fn a_reply_of_any_characters_fits_into_the_journal_and_stays_json() {
+    let reply = Reply {
+        text: "\u{1}".repeat(MOST_TEXT),
+        permission_denials: vec!["\u{2}".repeat(100_000); 100],
+        ..Reply::failed(ProblemKind::Crashed, "\u{3}".repeat(1_000_000))
+    };
+    let text = within(reply).expect("JSON");
+    assert!(text.len() <= MAX_RESULT_BYTES, "{}", text.len());
+    serde_json::from_str::<Reply>(&text).expect("a reply");
+}

@@ -12,6 +12,9 @@ use crate::{
     state::State,
 };
 
+/// The longest argument of a program on Linux, in bytes, without its end.
+const MAX_ARGUMENT: usize = 128 * 1024 - 1;
+
 pub(crate) struct Template {
     pub(crate) command: Vec<String>,
 }
@@ -53,15 +56,26 @@ impl Preset for Template {
     fn invocation(&self, request: &Request<'_>) -> Result<Invocation, Error> {
         let has = |placeholder: &str| self.command.iter().any(|argument| argument.contains(placeholder));
         let path = |name: &str| request.files.join(name).to_string_lossy().into_owned();
-        let prompt = if has("{system_file}") { request.prompt.to_owned() } else { combined(request) };
+        let prompt =
+            if has("{system_file}") || has("{system}") { request.prompt.to_owned() } else { combined(request) };
         let directory = request.directory.to_string_lossy();
+        let argument = ["{prompt}", "{combined}"].into_iter().any(has);
+        let system = ["{system_file}", "{system}"].into_iter().any(has);
+        // Without a place for the system prompt it comes before the prompt.
+        let own_prompt = if system { request.prompt.to_owned() } else { combined(request) };
         let values = [
+            ("{prompt}", own_prompt),
+            ("{system}", request.system.to_owned()),
+            ("{combined}", combined(request)),
             ("{prompt_file}", path("prompt.md")),
             ("{system_file}", path("system.md")),
             ("{directory}", directory.into_owned()),
             ("{model}", request.model.unwrap_or_default().to_owned()),
         ];
         let mut args: Vec<String> = self.command.iter().skip(1).map(|argument| filled(argument, &values)).collect();
+        if let Some(bytes) = args.iter().map(String::len).find(|bytes| *bytes > MAX_ARGUMENT) {
+            return Err(Error::LongArgument { bytes, most: MAX_ARGUMENT });
+        }
         args.extend(request.extra.iter().cloned());
         let mut invocation = Invocation { args, ..Invocation::default() };
         if has("{system_file}") {
@@ -69,6 +83,7 @@ impl Preset for Template {
         }
         match has("{prompt_file}") {
             true => invocation.files.push(("prompt.md", prompt)),
+            false if argument => {}
             false => invocation.input = Some(prompt),
         }
         Ok(invocation)

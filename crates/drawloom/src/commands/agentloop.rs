@@ -219,7 +219,7 @@ pub(crate) fn told(session: &Session, result: &GoalResult) -> Exit {
     let reason = result.stop_reason.as_deref().unwrap_or_default();
     output.line(format!("completed={completed} iterations={} stop_reason={reason}", result.iterations));
     if let Some(worktree) = &result.worktree {
-        let changed = worktree.changed_files.len();
+        let changed = worktree.changed_count;
         output.line(format!("worktree={} ({changed} files changed)", worktree.branch));
     }
     output.line("---");

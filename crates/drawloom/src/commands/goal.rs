@@ -6,7 +6,9 @@ mod here;
 mod land;
 mod manage;
 mod read;
+mod resume;
 mod run;
+mod say;
 mod view;
 
 use std::{fs, path::PathBuf};
@@ -19,7 +21,7 @@ use crate::{
     commands::{Session, agentloop::Shape},
     config, environment,
     exit::{CommandError, Exit},
-    output::{Format, Style},
+    output::{Format, Style, count, duration},
 };
 
 pub(crate) use read::{Named, place_of};
@@ -32,6 +34,8 @@ Examples:
   drawloom goal run --goal-file goal.md --backend codex --skip-permissions --detach
   drawloom goal tail last                                follow the newest goal of this repository
   drawloom goal land last                                bring its work to the branch that it began at
+  drawloom goal say last 'Keep the old API too'          tell the roles that are asked from now on
+  drawloom goal resume last --max-iterations 3           go on from a goal that was stopped or cancelled
 
 Exit codes of run, resume and result: 0 completed, 1 stopped by a limit, 2 error, 3 needs input, 130 and 143 interrupted.";
 
@@ -49,12 +53,16 @@ pub enum Goal {
     /// List goals, the newest first
     #[command(visible_alias = "ls")]
     List(read::List),
-    /// Answer what a goal asks, and follow it
-    Resume(run::Resume),
+    /// Answer what a goal asks, or go on from one that has ended
+    Resume(Box<resume::Resume>),
+    /// Say something to a goal at work
+    Say(say::Say),
     /// Stop a goal and everything that it started
     Cancel(manage::Cancel),
     /// Bring the work of a goal to a branch
     Land(land::Land),
+    /// Remove the branch, refs, checkouts and folder of a goal
+    Rm(say::Rm),
     /// List what can execute the roles of goals
     Backends(manage::Backends),
     /// Check whether goals can run here
@@ -72,6 +80,8 @@ impl Goal {
             Self::Result(result) => result.look,
             Self::List(list) => list.look,
             Self::Resume(resume) => resume.look,
+            Self::Say(say) => say.look,
+            Self::Rm(rm) => rm.look,
             Self::Cancel(cancel) => cancel.look,
             Self::Land(land) => land.look,
             Self::Backends(backends) => backends.look,
@@ -97,6 +107,8 @@ impl Goal {
             Self::Result(result) => result.perform(session).await,
             Self::List(list) => list.perform(session).await,
             Self::Resume(resume) => resume.perform(session).await,
+            Self::Say(say) => say.perform(session).await,
+            Self::Rm(rm) => rm.perform(session).await,
             Self::Cancel(cancel) => cancel.perform(session).await,
             Self::Land(land) => land.perform(session).await,
             Self::Backends(backends) => backends.perform(session).await,
@@ -165,6 +177,7 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
         summary = summary.replace(&format!(" · reason: {}", error.message), "");
     }
     output.note(output.beside(style, &summary));
+    output.note(output.beside(Style::Dim, &used(result)));
     if let Some(error) = &result.error {
         output.note(format!("{} {}", output.beside(Style::Bad, "error:"), error.message));
         if let Some(hint) = &error.hint {
@@ -174,14 +187,23 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
     for warning in &result.warnings {
         output.note(format!("{} {warning}", output.beside(Style::Notice, "warning:")));
     }
+    for (words, other) in [("goes on from", result.continues), ("continued by", result.continued_by)] {
+        if let Some(other) = other {
+            output.note(format!("{words} goal {other}"));
+        }
+    }
     if let Some(worktree) = &result.worktree {
         output.note(place_of(&worktree.repository, &worktree.branch));
         for file in &worktree.needs_acceptance {
             let text = format!("must be accepted to land: {} ({})", file.path, file.why);
             output.note(output.beside(Style::Notice, &text));
         }
+        if worktree.needs_acceptance_more > 0 {
+            let text = format!("and {} more files that must be accepted to land", worktree.needs_acceptance_more);
+            output.note(output.beside(Style::Notice, &text));
+        }
     }
-    if let Some(worktree) = result.worktree.as_ref().filter(|worktree| !worktree.changed_files.is_empty()) {
+    if let Some(worktree) = result.worktree.as_ref().filter(|worktree| worktree.changed_count > 0) {
         output.note(format!(
             "look at it:  git diff {}...{}",
             &worktree.base[..12.min(worktree.base.len())],
@@ -198,6 +220,22 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
     }
     output.note(output.beside(Style::Dim, &format!("goal {} in {}", result.run_id, result.run_dir.display())));
     exit
+}
+
+/// What a goal took, in a line.
+fn used(result: &GoalResult) -> String {
+    let calls = result.agent_calls;
+    let mut parts = vec![
+        duration(result.seconds.saturating_mul(1_000)),
+        format!("{calls} call{}", if calls == 1 { "" } else { "s" }),
+    ];
+    if result.usage.total() > 0 {
+        parts.push(format!("{} tokens", count(result.usage.total())));
+    }
+    if let Some(cost) = result.cost.filter(|cost| cost.0.0 > 0) {
+        parts.push(format!("cost {:.2}", cost.0.units()));
+    }
+    parts.join(" · ")
 }
 
 /// The exit code that a goal's end means.

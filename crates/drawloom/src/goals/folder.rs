@@ -136,7 +136,10 @@ impl Folders {
                     }
                 }
                 replace(&folder.join("result.json"), &result)?;
-                return replace(&folder.join("status.json"), &status(&story, key.run, &folder));
+                replace(&folder.join("status.json"), &status(&story, key.run, &folder))?;
+                // After the result, because removing a large checkout takes long.
+                self.repositories.empty(&key.run.to_string()).await;
+                return Ok(());
             }
             if !lines.is_empty() && story.status().running {
                 replace(&folder.join("status.json"), &status(&story, key.run, &folder))?;

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use drawloom_checkout::{self as checkout, Checkouts, Sandbox};
+use drawloom_checkout::{self as checkout, Checkouts, ResultBranch, Sandbox};
 use drawloom_contract::redact::Redactor;
 use drawloom_process::{Confined, Launcher, Limits, Network};
 
@@ -33,10 +33,10 @@ pub(crate) async fn forget_all(data: &DataDir, root: &Path) -> Result<ForgottenG
     let failed = |error: checkout::Error| CommandError::failed("cannot_remove", told(&error));
     let checkouts = open(data, root).map_err(failed)?;
     for goal in checkouts.list().await.map_err(failed)? {
-        match checkouts.forget(&goal).await {
+        match checkouts.forget(&goal, ResultBranch::Keep).await {
             Ok(forgotten) => {
-                done.refs += forgotten.refs.len() as u64;
-                done.branches.extend(forgotten.branch.map(|branch| (forgotten.repository, branch)));
+                done.refs += forgotten.refs as u64;
+                done.branches.extend(forgotten.repository.zip(forgotten.branch.map(|(branch, _)| branch)));
             }
             Err(error) => {
                 done.problems.push(format!("refs/drawloom/{goal}/ of its repository may be left: {}", told(&error)));

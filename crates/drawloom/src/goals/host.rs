@@ -20,8 +20,8 @@ use drawloom_goal::{
 };
 use drawloom_server::{GoalHost, Worktrees};
 use drawloom_wire::goals::{
-    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, GoalLeft, GoalTrigger,
-    ListBackends, Orchestrate, OrchestrateLand,
+    BackendInfo, BackendList, Diagnosis, DiagnosisCheck, Doctor, GoalCleanup, GoalLanded, GoalLeft, GoalRemoved,
+    GoalTrigger, ListBackends, Orchestrate, OrchestrateLand,
 };
 
 use crate::{
@@ -31,6 +31,9 @@ use crate::{
 
 /// The command that `playwright` adds.
 const PLAYWRIGHT: &str = "npx playwright test";
+
+/// Maximum files that one refusal names.
+const MAX_NAMED: usize = 200;
 
 /// Timeout of a verify command that names none, in seconds.
 const VERIFY_SECONDS: u64 = 600;
@@ -186,6 +189,7 @@ impl Host {
             },
             setup: setup(request)?,
             isolate,
+            continues: None,
         }))
     }
 
@@ -233,6 +237,13 @@ impl Host {
             problem,
         }
     }
+}
+
+/// Refuses goals on a server that anyone of the machine may call.
+fn needs_token() -> Failure {
+    let message = "this server takes calls without a token, and goals run programs on its machine";
+    Failure::new(FailureKind::Denied, "goals_need_token", message)
+        .with_hint("set a token in DRAWLOOM_TOKEN, or use the server that commands start: `drawloom goal run`")
 }
 
 /// Refuses what is not possible when workers change the user's checkout itself.
@@ -292,10 +303,7 @@ impl GoalHost for Host {
         let roles = self.roles(request)?;
         let is_mock = [&roles.planner, &roles.worker, &roles.reviewer].iter().all(|backend| backend.name == "mock");
         if self.is_open && !(is_mock && request.cwd.is_none()) {
-            let message = "this server takes calls without a token, and goals run programs on its machine";
-            return Err(Failure::new(FailureKind::Denied, "goals_need_token", message).with_hint(
-                "set a token in DRAWLOOM_TOKEN, or use the server that commands start: `drawloom goal run`",
-            ));
+            return Err(needs_token());
         }
         for globs in [&request.protect, &request.include] {
             checkout::check_globs(globs).map_err(|error| Failure::of(&error))?;
@@ -330,6 +338,7 @@ impl GoalHost for Host {
             plan_backends: self.plan_backends(&roles, request),
             mock_accepts_at: request.mock_accepts_at.unwrap_or(2),
             mock_questions: request.mock_questions.clone(),
+            continues: None,
             roles,
         })
     }
@@ -380,7 +389,10 @@ impl GoalHost for Host {
             checks.push(DiagnosisCheck { name: "cwd".into(), ok, found });
         }
         let works = |backend: &BackendInfo| backend.available && backend.kind != "mock";
-        let mut recommendations: Vec<String> = backends.iter().filter_map(|backend| backend.problem.clone()).collect();
+        let mut recommendations: Vec<String> = backends
+            .iter()
+            .filter_map(|backend| Some(format!("{}: {}", backend.name, backend.problem.as_ref()?)))
+            .collect();
         if self.is_open {
             recommendations
                 .push("set a token in DRAWLOOM_TOKEN: without one this server runs only the mock backend".into());
@@ -434,6 +446,43 @@ impl GoalHost for Host {
         Some(found.into_iter().map(|checkout::Trigger { path, why }| GoalTrigger { path, why }).collect())
     }
 
+    fn check_continued(&self, caller: &Caller, goal: &GoalInput) -> Result<(), Failure> {
+        let Roles { planner, worker, reviewer } = &goal.roles;
+        let roles = [planner, worker, reviewer];
+        if self.is_open && (goal.workspace.is_some() || roles.iter().any(|backend| backend.name != "mock")) {
+            return Err(needs_token());
+        }
+        for backend in roles {
+            backends::resolve(&self.backends, &backend.name, None, None)?;
+            if let Some((BackendKind::Model, _)) = self.backends.find(&backend.name) {
+                self.models.check(backend, goal.budget.max_cost.is_some())?;
+            }
+        }
+        match &goal.workspace {
+            Some(workspace) => self.directory(caller, &workspace.directory).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    async fn remove(&self, key: &RunKey, goal: &Story) -> Result<GoalRemoved, Failure> {
+        if goal.is_cut_off() {
+            // Processes of its workers may still end.
+            self.left(key).await?;
+        }
+        let checkouts = self.repositories.checkouts().await.map_err(|problem| refuse("checkouts", problem))?;
+        let forgotten = checkouts.forget(&key.run.to_string(), checkout::ResultBranch::Remove).await;
+        let forgotten = forgotten.map_err(|error| Failure::new(error.kind(), error.code(), told(&error)))?;
+        let (branch, commit) = forgotten.branch.map(|(branch, at)| (branch, String::from(at))).unzip();
+        Ok(GoalRemoved {
+            run_id: key.run,
+            repository: goal.place().0,
+            branch,
+            commit,
+            refs: forgotten.refs as u64,
+            bytes: forgotten.bytes,
+        })
+    }
+
     fn worktrees(&self) -> &dyn Worktrees {
         &*self.repositories
     }
@@ -444,8 +493,11 @@ fn check_accepted(triggers: Vec<checkout::Trigger>, accepted: &[String]) -> Resu
     let is_accepted = |trigger: &checkout::Trigger| accepted.iter().any(|name| trigger.is_named(name));
     let open: Vec<checkout::Trigger> = triggers.into_iter().filter(|trigger| !is_accepted(trigger)).collect();
     let Some(first) = open.first() else { return Ok(()) };
-    let listed: Vec<String> = open.iter().map(|trigger| format!("{} ({})", trigger.path, trigger.why)).collect();
-    let message = format!("changed files make tools run something and must be accepted: {}", listed.join("; "));
+    let named = open.iter().take(MAX_NAMED);
+    let listed: Vec<String> = named.map(|trigger| format!("{} ({})", trigger.path, trigger.why)).collect();
+    let more = open.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let message = format!("changed files make tools run something and must be accepted: {}{more}", listed.join("; "));
     let hint =
         format!("read them, then accept each: `--accept {}` (`accept` of orchestrate_land)", in_shell(&first.path));
     Err(Failure::new(FailureKind::Conflict, "needs_acceptance", message).with_hint(hint))

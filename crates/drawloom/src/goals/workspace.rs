@@ -8,6 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_checkout::{self as checkout, Checkouts, Kind, Oid, Sandbox, Step};
+use drawloom_clis::{proxies_with_login, without_login};
 use drawloom_contract::{
     failure::Explain as _,
     time::{Clock, Timestamp},
@@ -63,16 +64,22 @@ pub(crate) struct Repositories {
     config: GoalsConfig,
     shared: Shared,
     environment: Vec<(String, String)>,
+    /// Variables of proxies with a login, which programs of goals get without it.
+    hidden_logins: Vec<String>,
     checkouts: OnceCell<Checkouts>,
 }
 
 impl Repositories {
     pub(crate) fn new(loaded: &Loaded, shared: Shared) -> Self {
         let config = loaded.config.goals.clone();
-        let names = VARIABLES.iter().copied().chain(config.env.iter().map(String::as_str));
-        let found = names.filter_map(|name| Some((name.to_owned(), loaded.variable(name)?)));
-        let environment = found.collect::<BTreeMap<_, _>>().into_iter().collect();
-        Self { root: shared.checkouts.clone(), config, shared, environment, checkouts: OnceCell::new() }
+        let usual: Vec<(&str, String)> =
+            VARIABLES.iter().filter_map(|name| Some((*name, loaded.variable(name)?))).collect();
+        let hidden_logins = proxies_with_login(usual.iter().map(|(name, value)| (*name, value.as_str())), &config.env);
+        let plain = usual.iter().map(|(name, value)| ((*name).to_owned(), without_login(name, value).into_owned()));
+        let own = config.env.iter().filter_map(|name| Some((name.clone(), loaded.variable(name)?)));
+        let environment = plain.chain(own).collect::<BTreeMap<_, _>>().into_iter().collect();
+        let root = shared.checkouts.clone();
+        Self { root, config, shared, environment, hidden_logins, checkouts: OnceCell::new() }
     }
 
     /// The directory with everything of a goal.
@@ -142,6 +149,31 @@ impl Repositories {
         })
     }
 
+    /// Frees the disk of what a goal that has ended moved away. What fails, or is killed, is freed at the next start.
+    pub(crate) async fn empty(&self, goal: &str) {
+        if !self.folder(goal).is_dir() {
+            return;
+        }
+        if let Ok(checkouts) = self.checkouts().await
+            && let Err(error) = checkouts.empty(goal).await
+        {
+            tracing::warn!(goal, %error, "cannot free the disk of a goal that has ended");
+        }
+    }
+
+    /// Frees the disk of goals whose server was killed before it could.
+    pub(crate) async fn empty_all(&self, active: &[String]) {
+        if !self.root.is_dir() {
+            return;
+        }
+        let Ok(checkouts) = self.checkouts().await else { return };
+        for goal in checkouts.list_with_trash().await.unwrap_or_default() {
+            if !active.contains(&goal) {
+                self.empty(&goal).await;
+            }
+        }
+    }
+
     /// Removes checkouts of goals that ended long ago.
     pub(crate) async fn retain(&self, active: &[String]) {
         if !self.root.is_dir() {
@@ -184,18 +216,24 @@ impl Workspace for Repositories {
             include: input.include.clone(),
             setup: input.setup.clone(),
             in_place: !input.isolate,
+            continues: input.continues.clone(),
             at: 0,
         };
         let checkouts = self.checkouts().await?;
         check_disk(checkouts, goal).await?;
         let prepared = checkouts.prepare(goal, &input.directory, &options).await.map_err(|error| told(&error))?;
+        let login = (!self.hidden_logins.is_empty()).then(|| {
+            let names = self.hidden_logins.join(", ");
+            format!("workers and verify commands get {names} without the login of the proxy; list it in `goals.env` and `clis.NAME.env` to pass the login on")
+        });
         Ok(Prepared {
             path: if input.isolate { self.folder(goal) } else { prepared.repository.clone() },
             repository: prepared.repository,
             base: prepared.base.to_string(),
+            head: prepared.head.map(|head| head.to_string()),
             branch: prepared.branch,
             in_place: !input.isolate,
-            warnings: prepared.warnings,
+            warnings: prepared.warnings.into_iter().chain(login).collect(),
         })
     }
 
@@ -239,9 +277,9 @@ impl Workspace for Repositories {
         Ok(Checkpointed {
             commit: kept.commit.map(|commit| commit.to_string()),
             left_out: left_out.collect(),
-            warnings: Vec::new(),
             changed,
             out_of_scope,
+            ..Checkpointed::default()
         })
     }
 
@@ -252,7 +290,7 @@ impl Workspace for Repositories {
         Ok(match merged.map_err(|error| told(&error))? {
             checkout::Merge::Merged { commit, .. } => Merged::Merged { commit: commit.to_string() },
             checkout::Merge::Nothing => Merged::Merged { commit: input.head.clone() },
-            checkout::Merge::Conflict { files, output } => Merged::Conflict { files, output },
+            checkout::Merge::Conflict { files, output } => Merged::Conflict { files, files_more: 0, output },
         })
     }
 
@@ -294,14 +332,13 @@ impl Workspace for Repositories {
             checkouts.triggers(goal, &from, &to)
         );
         let (diff, tree, triggers) = found.map_err(|error| told(&error))?;
-        let changes: Vec<ChangedFile> = diff.files.into_iter().map(changed_file).collect();
         Ok(Diffed {
             text: diff.text,
             truncated: diff.truncated,
-            files: changes.iter().map(|change| change.path.clone()).collect(),
-            changes,
+            changes: diff.files.into_iter().map(changed_file).collect(),
             triggers: triggers.into_iter().map(|checkout::Trigger { path, why }| Trigger { path, why }).collect(),
             tree: tree.to_string(),
+            ..Diffed::default()
         })
     }
 
@@ -312,7 +349,7 @@ impl Workspace for Repositories {
             Cleanup::Never => checkout::Cleanup::Never,
         };
         let at = seconds(self.shared.clock.wall());
-        let cleaned = self.checkouts().await?.clean(goal, policy, at).await.map_err(|error| told(&error))?;
+        let cleaned = self.checkouts().await?.set_aside(goal, policy, at).await.map_err(|error| told(&error))?;
         let reasons = cleaned.kept.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
         let is_kept = !cleaned.kept.is_empty() || input.policy == Cleanup::Never;
         Ok(Cleaned { kept: is_kept.then(|| self.folder(goal)), reasons })

@@ -6,9 +6,11 @@ mod cheats;
 mod ends;
 mod in_place;
 mod kills;
+mod many;
 mod model;
 mod promises;
 mod repository;
+mod resumed;
 mod surfaces;
 
 use std::{
@@ -104,6 +106,12 @@ impl Project {
     pub(crate) fn result(&self, goal: &str, more: &[&str]) -> Value {
         let all: Vec<&str> = ["--criteria", "It is done.", "--json"].iter().chain(more).copied().collect();
         self.goal(goal, &all).json()
+    }
+
+    /// The folder of a goal.
+    pub(crate) fn folder(&self, result: &Value) -> PathBuf {
+        let shown = result["run_dir"].as_str().expect("a folder");
+        self.home.path().join(shown.strip_prefix("<home>/").expect("below the home"))
     }
 
     /// The events of a goal.

@@ -17,6 +17,7 @@ use crate::{
     executor::GoalParts,
     mock::MockInput,
     models::{Access, Models, Wanted},
+    questions::Questions,
     tools::{ASK, AskInput, RoleMode},
     workspace::{CheckedOut, Workspace},
 };
@@ -63,11 +64,17 @@ pub(super) struct Ask {
     backends: Backends,
     workspace: Arc<dyn Workspace>,
     models: Arc<dyn Models>,
+    questions: Arc<Questions>,
 }
 
 impl Ask {
     pub(super) fn new(parts: &GoalParts) -> Self {
-        Self { backends: parts.backends.clone(), workspace: parts.workspace.clone(), models: parts.models.clone() }
+        Self {
+            backends: parts.backends.clone(),
+            workspace: parts.workspace.clone(),
+            models: parts.models.clone(),
+            questions: parts.questions.clone(),
+        }
     }
 
     async fn start(&self, context: &ToolContext, input: AskInput) -> Result<Start, ToolError> {
@@ -159,12 +166,15 @@ impl Tool for Ask {
     }
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
-        let input: AskInput = serde_json::from_value(input)?;
+        let mut input: AskInput = serde_json::from_value(input)?;
         if let (Some(until), None) = (input.not_before, context.woken)
             && until > context.began
         {
             return Ok(Step::Wait(Wait::until(until)));
         }
+        let said = self.questions.said(&context.run).await;
+        let said = said.map_err(|failure| ToolError::Failed(format!("cannot read what was said: {failure}")))?;
+        input.prompt += &said.section(input.role);
         debug_assert!(context.woken.is_none_or(|woken| woken == Woken::ByTime), "it waits for a time only");
         Ok(Step::Spawn { starts: vec![self.start(context, input).await?], collect: Collect::Reports })
     }

@@ -9,6 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
+    bounds::Bounded,
     tools::{CHECKOUT, CHECKPOINT, CLEAN, DIFF, MERGE, PREPARE, VERIFY},
     workspace::Workspace,
 };
@@ -48,8 +49,8 @@ fn part<T: DeserializeOwned>(mut input: Value, name: &str) -> Result<T, ToolErro
     Ok(serde_json::from_value(input[name].take())?)
 }
 
-fn told<T: Serialize>(result: Result<T, String>) -> Result<String, ToolError> {
-    Ok(serde_json::to_string(&result.map_err(ToolError::Failed)?)?)
+fn told<T: Serialize + Bounded>(result: Result<T, String>) -> Result<String, ToolError> {
+    Ok(serde_json::to_string(&result.map_err(ToolError::Failed)?.bounded())?)
 }
 
 pub(super) fn tools(workspace: &Arc<dyn Workspace>) -> Vec<Arc<dyn Tool>> {

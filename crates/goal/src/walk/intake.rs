@@ -38,7 +38,10 @@ impl Walk<'_> {
         }
         let goal = self.input.goal.clone();
         self.note("intake", "intake_started", |_| json!({ "goal": clipped(&goal, 200) }));
-        let mut brief = Brief { success_criteria: self.input.success_criteria.clone(), ..Brief::default() };
+        let mut brief = Brief {
+            success_criteria: self.input.success_criteria.clone(),
+            clarifications: self.input.continues.as_ref().map(|it| it.clarifications.clone()).unwrap_or_default(),
+        };
         let proposed = brief.success_criteria.trim().is_empty();
         if proposed {
             brief.success_criteria = self.criteria(view)?;

@@ -67,10 +67,11 @@ impl Walk<'_> {
     }
 
     fn rounds(&mut self, prepared: Option<&Prepared>) -> Flow<Finished> {
-        let mut head = prepared.map(|prepared| prepared.base.clone());
+        let mut head = prepared.map(|prepared| prepared.head.as_ref().unwrap_or(&prepared.base).clone());
         let view = self.view("intake", head.as_deref())?;
         let brief = self.intake(view.as_ref())?;
-        let (mut feedback, mut stagnant, mut before) = (String::new(), 0, String::new());
+        let earlier = self.input.continues.as_ref().map(|earlier| earlier.feedback.clone());
+        let (mut feedback, mut stagnant, mut before) = (earlier.unwrap_or_default(), 0, String::new());
         loop {
             if self.iteration >= self.input.budget.max_iterations {
                 return Err(limited(&format!("max_iterations ({}) reached", self.input.budget.max_iterations)));
@@ -140,6 +141,9 @@ impl Walk<'_> {
             "verification_ok": verification_ok,
             "gates_passed": verdict.gates_passed(),
             "goal_complete": verdict.goal_complete,
+            "agent_calls": self.state.agent_calls,
+            "tokens": self.state.usage.total(),
+            "cost": self.state.cost.units(),
         });
         if let (Value::Object(data), Value::Object(told)) = (&mut data, told) {
             data.extend(told);
@@ -194,7 +198,17 @@ impl Walk<'_> {
             return Ok(());
         }
         let budget = &self.input.budget;
-        let plan = json!({ "subgoals": subgoals, "budget": budget });
+        let input = self.input;
+        let verify: Vec<&String> = input.verify.commands.iter().map(|command| &command.name).collect();
+        let plan = json!({
+            "subgoals": subgoals,
+            "budget": budget,
+            "roles": input.roles,
+            "skip_permissions": input.skip_permissions,
+            "in_place": input.is_in_place(),
+            "verify": verify,
+            "protect": input.verify.protect,
+        });
         self.note("plan/ask", "needs_input", |_| json!({ "questions": [], "plan": plan }));
         let answered: Approval = self.must(
             "plan/approval",

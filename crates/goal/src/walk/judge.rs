@@ -8,7 +8,7 @@ use crate::{
     roles::Role,
     tools::{DIFF, RoleMode, VERIFY},
     walk::{Flow, Question, Walk, intake::Brief, work::Worked},
-    workspace::{ChangedFile, Diff, Diffed, Prepared, Verified, Verify},
+    workspace::{ChangedFile, ChangedFolder, Diff, Diffed, Prepared, Verified, Verify},
 };
 
 /// Most bytes of all workers' outputs that a reviewer sees.
@@ -16,6 +16,9 @@ const MOST_AGGREGATE: usize = 64 * 1024;
 
 /// Most bytes of a diff that a reviewer sees.
 const MOST_DIFF: usize = 96 * 1024;
+
+/// Most files that a worker changed outside of its own, by name.
+const MOST_SCOPE: usize = 50;
 
 /// Most bytes of the output of one verify command in feedback.
 const MOST_OUTPUT: usize = 6 * 1024;
@@ -35,8 +38,10 @@ impl Walk<'_> {
             if !left_out.is_empty() {
                 text += &format!("\nNot committed: {}", left_out.join(", "));
             }
-            if !worked.kept.out_of_scope.is_empty() {
-                text += &format!("\nChanged outside of its files: {}", worked.kept.out_of_scope.join(", "));
+            let kept = &worked.kept;
+            if !kept.out_of_scope.is_empty() {
+                let listed = listed(&kept.out_of_scope, kept.out_of_scope_more, MOST_SCOPE);
+                text += &format!("\nChanged outside of its files: {listed}");
             }
             text
         });
@@ -180,18 +185,45 @@ impl Walk<'_> {
     }
 }
 
-/// All changed files with their sizes, whatever of the difference is shown, and those that make tools run something.
+/// All changed files with their sizes, whatever of the difference is shown, and those that make tools run something. Where there are too
+/// many, folders with counts and sizes say what is not listed.
 fn changed_files(diff: &Diffed) -> String {
-    let count = diff.changes.len();
-    let mut text = format!("\n\n# Changed files since the beginning ({count})\n\n");
+    let mut text = format!("\n\n# Changed files since the beginning ({})\n\n", diff.count());
     for ChangedFile { path, status, bytes } in &diff.changes {
         text += &format!("- {path} ({}, {bytes} bytes)\n", status.replace('_', " "));
+    }
+    if !diff.folders.is_empty() {
+        text += "\n# Changed files that are too many to list, by folder\n\n";
+        text += "The diff below does not show all of them either. Read what you need in your checkout.\n\n";
+        diff.folders.iter().for_each(|folder| text += &format!("- {}\n", folder_line(folder)));
     }
     if !diff.triggers.is_empty() {
         text += "\n# Changed files that make tools of the user run something\n\n";
         diff.triggers.iter().for_each(|trigger| text += &format!("- {}: {}\n", trigger.path, trigger.why));
+        if diff.triggers_more > 0 {
+            text += &format!("- and {} more\n", diff.triggers_more);
+        }
     }
     text.trim_end().to_owned()
+}
+
+fn folder_line(folder: &ChangedFolder) -> String {
+    let place = match (folder.path.as_str(), folder.is_flat) {
+        ("", true) => "the top folder, without those in folders".to_owned(),
+        ("", false) => "the whole repository".to_owned(),
+        (path, true) => format!("{path}, without those in folders of it"),
+        (path, false) => path.to_owned(),
+    };
+    let deleted = if folder.deleted > 0 { format!(", {} of them deleted", folder.deleted) } else { String::new() };
+    format!("{place}: {} files, {} bytes{deleted}", folder.files, folder.bytes)
+}
+
+/// The first of some names, and how many more there are.
+pub(super) fn listed(names: &[String], more: u64, most: usize) -> String {
+    let shown = names.len().min(most);
+    let more = more + (names.len() - shown) as u64;
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names[..shown].join(", "))
 }
 
 /// Verification as a reviewer and the next iteration read it.

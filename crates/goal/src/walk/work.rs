@@ -9,12 +9,19 @@ use crate::{
     roles::Role,
     state::{Failed, Reply},
     tools::{CHECKOUT, CHECKPOINT, MERGE, RoleMode},
-    walk::{Flow, Halt, Question, Walk, intake::Brief, judge::clipped},
+    walk::{
+        Flow, Halt, Question, Walk,
+        intake::Brief,
+        judge::{clipped, listed},
+    },
     workspace::{CheckedOut, Checkout, Checkpoint, Checkpointed, Merge, Merged},
 };
 
 /// How often a worker gets its changes back because they conflict with those of others.
 const MOST_CONFLICTS: u32 = 2;
+
+/// Most files that a prompt or an error names.
+const MOST_NAMED: usize = 200;
 
 /// What became of a subgoal.
 #[derive(Debug, Clone, Default)]
@@ -295,11 +302,13 @@ impl Walk<'_> {
                     onto = commit;
                     return Ok((worked, Some(onto)));
                 }
-                Merged::Conflict { files, output } => {
-                    self.note(&format!("{key}/told"), "conflict", |_| json!({ "id": id, "files": files }));
+                Merged::Conflict { files, files_more, output } => {
+                    let more = (files_more > 0).then_some(files_more);
+                    let data = json!({ "id": id, "files": files, "files_more": more });
+                    self.note(&format!("{key}/told"), "conflict", |_| data);
                     if round == MOST_CONFLICTS {
-                        worked.error =
-                            Some(format!("its changes still conflict with those of others in {}", files.join(", ")));
+                        let files = listed(&files, files_more, MOST_NAMED);
+                        worked.error = Some(format!("its changes still conflict with those of others in {files}"));
                         break;
                     }
                     match self.resolve(common, &place, &worked, &onto, round, &output)? {
@@ -338,7 +347,7 @@ impl Walk<'_> {
             prompt += &format!(
                 "\n\n# Your changes conflict with those of other workers\n\nThe directory now has their work and not yours. Do yours again on \
                  top of it; the files of your first try were: {}. What git said:\n\n{}",
-                worked.kept.changed.join(", "),
+                listed(&worked.kept.changed, worked.kept.changed_more, MOST_NAMED),
                 clipped(output, 16 * 1024)
             );
             Ok(walk.worker_question(place, prompt, label))
@@ -373,12 +382,16 @@ fn outcome_of(subgoal: &Subgoal, attempt: u32, label: &str, asked: &Result<Reply
 }
 
 fn checkpoint_data(subgoal: &Subgoal, kept: &Checkpointed) -> Value {
+    let more = |count: u64| (count > 0).then_some(count);
     json!({
         "id": subgoal.id,
         "commit": kept.commit,
         "changed": kept.changed,
+        "changed_more": more(kept.changed_more),
         "left_out": kept.left_out,
+        "left_out_more": more(kept.left_out_more),
         "out_of_scope": kept.out_of_scope,
+        "out_of_scope_more": more(kept.out_of_scope_more),
         "warnings": kept.warnings,
     })
 }

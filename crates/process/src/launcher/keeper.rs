@@ -115,17 +115,23 @@ pub(super) fn keep(
         let unguarded = root::unguarded(guarded).map(|_| Exceeded { resource: Resource::Guard, used: 0, most: 0 });
         unguarded.or_else(|| meter.look())
     });
+    // What a command left that ended by itself between two looks.
+    let is_of_processes = |exceeded: &Exceeded| exceeded.resource == Resource::Processes;
+    let exceeded = exceeded.or_else(|| meter.look().filter(is_of_processes));
     tree.reap();
     let by_itself = tree.status().is_some();
     let grace = if exceeded.is_some() { Duration::ZERO } else { Duration::from_millis(order.grace_ms) };
     tree.end(grace);
     let status = tree.status();
+    // Those that it started since the last look.
+    let exceeded = exceeded.or(meter.found(u64::from(tree.left())));
     Ok(Gone {
         code: status.and_then(WaitStatus::exit_status),
         signal: status.and_then(WaitStatus::terminating_signal),
         by_itself,
         left: tree.left(),
         exceeded,
+        peak: meter.peak(),
         trouble: tree.trouble(),
     })
 }

@@ -19,6 +19,8 @@ pub(super) struct Meter {
     reach: Reach,
     /// Looks in a row at which nothing could be read.
     failed: u32,
+    /// The most processes and threads at once, of those that were seen.
+    peak: u64,
 }
 
 /// Looks in a row that may fail before the limits count as not enforced.
@@ -26,7 +28,7 @@ const MOST_FAILED: u32 = 3;
 
 impl Meter {
     pub(super) fn new(limits: Limits, reach: Reach) -> Self {
-        Self { limits, reach, failed: 0 }
+        Self { limits, reach, failed: 0, peak: 0 }
     }
 
     /// The limit that is exceeded now, if one is.
@@ -48,7 +50,9 @@ impl Meter {
             most.filter(|most| used > *most).map(|most| Exceeded { resource, used, most })
         };
         let uses: Vec<Use> = members.iter().map(|pid| use_of(*pid).unwrap_or_default()).collect();
-        let threads = over(Resource::Processes, uses.iter().map(|one| one.threads).sum(), processes);
+        let count = uses.iter().map(|one| one.threads).sum();
+        self.peak = self.peak.max(count);
+        let threads = over(Resource::Processes, count, processes);
         let memory = over(Resource::Memory, uses.iter().map(|one| one.memory).sum(), memory_bytes)
             // Pages that processes share were counted for each of them; whether it is too much is known only without that.
             .and_then(|_| over(Resource::Memory, members.iter().map(|pid| shared_out(*pid)).sum(), memory_bytes));
@@ -59,6 +63,20 @@ impl Meter {
             let written = members.iter().map(|pid| written_by(&pid.to_string()).unwrap_or(0)).sum::<u64>();
             over(Resource::Disk, own + written, disk_bytes)
         })
+    }
+}
+
+impl Meter {
+    /// The most processes and threads at once, of those that were seen.
+    pub(super) fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Counts processes that were found when the command was ended. Too many of them are a limit that was exceeded between two looks.
+    pub(super) fn found(&mut self, count: u64) -> Option<Exceeded> {
+        self.peak = self.peak.max(count);
+        let most = self.limits.processes.filter(|most| count > *most)?;
+        Some(Exceeded { resource: Resource::Processes, used: count, most })
     }
 }
 

@@ -12,7 +12,8 @@ use drawloom_goal::{GoalInput, Story};
 use drawloom_server::{GoalHost, Which, Worktrees};
 use drawloom_wire::{
     goals::{
-        BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalTrigger, ListBackends, Orchestrate, OrchestrateLand,
+        BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalRemoved, GoalTrigger, ListBackends, Orchestrate,
+        OrchestrateLand,
     },
     worktrees::{
         CommitWorktree, DiffWorktree, RemoveWorktree, Worktree, WorktreeCommits, WorktreeDiff, WorktreeRemoved,
@@ -66,6 +67,14 @@ impl GoalHost for NoGoals {
 
     async fn triggers(&self, _: &Story, _: RunId) -> Option<Vec<GoalTrigger>> {
         None
+    }
+
+    fn check_continued(&self, _: &Caller, _: &GoalInput) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn remove(&self, key: &RunKey, _: &Story) -> Result<GoalRemoved, Failure> {
+        Ok(GoalRemoved { run_id: key.run, repository: None, branch: None, commit: None, refs: 0, bytes: 0 })
     }
 
     fn worktrees(&self) -> &dyn Worktrees {

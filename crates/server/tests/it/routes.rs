@@ -58,6 +58,7 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
         }
         "diff_definitions" => json!({"kind": "skill", "from": "style@1", "to": "style-2@1"}),
         "orchestrate" => json!({"goal": "done"}),
+        "orchestrate_say" => json!({"text": "faster"}),
         "agentdef" => json!({"op": "verify", "name": "a", "overlay": {}}),
         _ => json!({}),
     }
@@ -222,6 +223,16 @@ async fn the_client_reaches_every_operation() {
                 assert_eq!(unknown.wire_code(), "unknown_token");
                 continue;
             }
+            // After the cancel, whose end is awaited.
+            "orchestrate_say" => {
+                let run = goal.body["run_id"].as_str().expect("an id");
+                server.get(&format!("/v1/goals/{run}/result?wait=true")).await;
+                let input = json!({"run_id": run, "text": "faster"});
+                let ended = client.call_json(&description, input).await.expect_err("it has ended");
+                assert_eq!(ended.wire_code(), "goal_ended");
+                continue;
+            }
+            "orchestrate_rm" => json!({"run_id": goal.body["run_id"]}),
             "orchestrate_status" | "orchestrate_tail" | "orchestrate_result" | "orchestrate_cancel"
             | "orchestrate_land" | "diff_worktree" | "commit_worktree" | "remove_worktree" => {
                 json!({"run_id": goal.body["run_id"]})

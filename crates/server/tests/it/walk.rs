@@ -94,6 +94,7 @@ impl Route {
         match self.card.name() {
             "submit_evaluation" => br#"{"score": 0.5}"#,
             "retry_run" => br#"{"completed": true}"#,
+            "orchestrate_say" => br#"{"text": "faster"}"#,
             _ => b"{}",
         }
     }

@@ -110,6 +110,7 @@ mod tests {
             output: output.finish(),
             errors: Captured::default(),
             left: 0,
+            peak: 0,
             confinement,
             limited,
             trouble: None,

@@ -222,6 +222,15 @@ pub struct GoalResult {
     /// Those of them that were made again because the server ended during them; they may be charged twice.
     #[serde(default)]
     pub repeated_calls: u32,
+    /// Seconds that it took, or has taken so far.
+    #[serde(default)]
+    pub seconds: u64,
+    /// The ended goal that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<RunId>,
+    /// The newest goal that goes on from this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_by: Option<RunId>,
     /// Tokens of all roles, as far as they are known.
     #[serde(default)]
     pub usage: Usage,
@@ -254,12 +263,21 @@ pub struct GoalWorktree {
     /// The newest commit of the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// Files that differ from the base.
+    /// Files that differ from the base. Where there are too many to list, `changed_folders` has the others.
     #[serde(default)]
     pub changed_files: Vec<String>,
+    /// How many files differ from the base.
+    #[serde(default)]
+    pub changed_count: u64,
+    /// Folders with files that differ and that `changed_files` does not list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_folders: Vec<GoalFolder>,
     /// Changed files that make tools of the user run something. `land` lands them only when they are accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs_acceptance: Vec<GoalTrigger>,
+    /// How many more there are than `needs_acceptance` lists.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub needs_acceptance_more: u64,
     /// Commits since the base, the newest first.
     #[serde(default)]
     pub checkpoints: Vec<String>,
@@ -273,6 +291,27 @@ impl Request for Orchestrate {
     const ROUTES: &'static [Route] = &[Route::post("/v1/goals")];
     const CHANGES: Changes = Changes::EveryTime;
     type Output = GoalResult;
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Changed files that are counted and not listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GoalFolder {
+    /// Their folder; empty for the top of the repository.
+    pub path: String,
+    /// How many there are.
+    pub files: u64,
+    /// Their sizes together.
+    pub bytes: u64,
+    /// How many of them were deleted.
+    #[serde(default)]
+    pub deleted: u64,
+    /// Whether files in folders below it are not among them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_flat: bool,
 }
 
 /// A changed file that makes a tool of the user run something.

@@ -51,6 +51,15 @@ pub struct GoalStatus {
     /// Why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
+    /// The ended goal that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<RunId>,
+    /// The newest goal that goes on from this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_by: Option<RunId>,
+    /// What was said to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
     /// What the goal asks, with `needs_input`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,

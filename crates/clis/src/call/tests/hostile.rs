@@ -69,13 +69,16 @@ async fn an_output_that_goes_on_after_its_result_does_not_count() {
 #[tokio::test]
 async fn a_fork_bomb_ends_at_the_limit_and_the_error_names_the_key() {
     let machine = Machine::new();
-    // Bounded by itself too. Slow enough to be counted before the kernel refuses processes, which ends the shell.
-    let script = "i=0; while [ $i -lt 2000 ]; do sleep 60 & sleep 0.02; i=$((i+1)); done; wait";
-    let tool = machine.tool(script, json!({ "preset": "codex", "max_processes": 40 }));
-    let problem = machine.call(&tool, json!({})).await.expect("it ends").problem.expect("a problem");
-    assert_eq!(problem.kind, ProblemKind::LimitExceeded);
-    assert!(problem.message.contains("processes and threads; the limit is 40"), "{}", problem.message);
-    assert!(problem.message.ends_with("raise clis.mine.max_processes"), "{}", problem.message);
+    // Bounded by themselves too. One is slow enough to be counted while it runs, of the other the kernel may refuse processes before that,
+    // which ends the shell.
+    for pause in ["sleep 0.02;", ""] {
+        let script = format!("i=0; while [ $i -lt 2000 ]; do sleep 60 & {pause} i=$((i+1)); done; wait");
+        let tool = machine.tool(&script, json!({ "preset": "codex", "max_processes": 40 }));
+        let problem = machine.call(&tool, json!({})).await.expect("it ends").problem.expect("a problem");
+        assert_eq!(problem.kind, ProblemKind::LimitExceeded, "{pause} {}", problem.message);
+        assert!(problem.message.contains("processes and threads; the limit is 40"), "{}", problem.message);
+        assert!(problem.message.ends_with("raise clis.mine.max_processes"), "{}", problem.message);
+    }
     let script = "head -c 300m /dev/zero | tail";
     let tool = machine.tool(script, json!({ "preset": "codex", "max_memory_bytes": 50_000_000 }));
     let problem = machine.call(&tool, json!({})).await.expect("it ends").problem.expect("a problem");
@@ -84,4 +87,14 @@ async fn a_fork_bomb_ends_at_the_limit_and_the_error_names_the_key() {
         "{}",
         problem.message
     );
+}
+
+#[tokio::test]
+async fn a_crash_after_a_refused_process_says_how_many_there_were() {
+    let machine = Machine::new();
+    let script = "echo 'fork: Resource temporarily unavailable' >&2; exit 254";
+    let tool = machine.tool(script, json!({ "preset": "codex", "max_processes": 40 }));
+    let problem = machine.call(&tool, json!({})).await.expect("it ends").problem.expect("a problem");
+    assert_eq!(problem.kind, ProblemKind::Crashed);
+    assert!(problem.message.contains(" of 40 processes and threads"), "{}", problem.message);
 }

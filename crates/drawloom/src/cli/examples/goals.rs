@@ -44,7 +44,22 @@ Examples:
         "\
 Examples:
   drawloom goal resume ask_01a1 --answer FastAPI --answer Postgres   answer two questions
-  drawloom goal resume ask_01a1 --decline                            do not approve a plan",
+  drawloom goal resume ask_01a1 --decline                            do not approve a plan
+  drawloom goal resume last --max-iterations 3                       go on from a stopped goal
+  drawloom goal resume r_01a1 --say 'Keep the old API'               the same, with a word",
+    ),
+    (
+        "drawloom goal say",
+        "\
+Examples:
+  drawloom goal say last 'Keep the old API too'    tell the roles that are asked from now on",
+    ),
+    (
+        "drawloom goal rm",
+        "\
+Examples:
+  drawloom goal rm             remove the newest goal's branch, refs and files, after asking
+  drawloom goal rm r_01a1 -y   remove another one without asking",
     ),
     (
         "drawloom goal cancel",

@@ -51,6 +51,38 @@ fn limits(budget: &Value) -> String {
     texts.join(", ")
 }
 
+/// What a plan would be carried out with, in lines: who works, what they may do, what must hold, and the limits.
+fn terms(plan: &Value) -> Vec<String> {
+    let list = |name: &str| plan[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
+    let backend = |role: &str| {
+        let backend = &plan["roles"][role];
+        let name = backend["name"].as_str()?;
+        Some(match backend["model"].as_str() {
+            Some(model) => format!("{name} ({model})"),
+            None => name.to_owned(),
+        })
+    };
+    let mut lines = Vec::new();
+    if let (Some(planner), Some(worker), Some(reviewer)) = (backend("planner"), backend("worker"), backend("reviewer"))
+    {
+        lines.push(match planner == worker && worker == reviewer {
+            true => format!("backend:     {worker}"),
+            false => format!("backends:    planner {planner}, workers {worker}, reviewer {reviewer}"),
+        });
+        let may = match (plan["skip_permissions"] == true, plan["in_place"] == true) {
+            (true, _) => "workers use all their tools without asking, in checkouts of their own",
+            (false, true) => "workers edit files of your checkout itself",
+            (false, false) => "workers edit files in checkouts of their own",
+        };
+        lines.push(format!("permissions: {may}"));
+        let or_none = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        lines.push(format!("verify:      {}", or_none(list("verify"))));
+        lines.push(format!("protect:     {}", or_none(list("protect"))));
+    }
+    lines.push(format!("limits:      {}", limits(&plan["budget"])));
+    lines
+}
+
 /// Asks what a goal wants to know, and makes the request that answers it.
 pub(super) async fn answer(session: &Session, goal: &GoalStatus) -> Result<OrchestrateResume, CommandError> {
     let asked = ask(session, goal).await;
@@ -64,7 +96,9 @@ async fn ask(session: &Session, goal: &GoalStatus) -> Result<OrchestrateResume, 
     let output = &session.output;
     let token = goal.token.clone().unwrap_or_default();
     if let Some(plan) = &goal.plan {
-        output.note(output.beside(Style::Dim, &format!("limits: {}", limits(&plan["budget"]))));
+        for line in terms(plan) {
+            output.note(output.beside(Style::Dim, &line));
+        }
         let answer = line(session, "Start the workers? [Y/n] ").await?;
         let approved = !matches!(answer.to_lowercase().as_str(), "n" | "no");
         return Ok(OrchestrateResume { token, approved: Some(approved), ..OrchestrateResume::default() });

@@ -1,6 +1,7 @@
 //! `drawloom goal land`: brings the work of a goal to a branch.
 
 use clap::Args;
+use drawloom_checkout::Trigger;
 use drawloom_wire::goals::{GoalLanded, GoalTrigger, OrchestrateLand, OrchestrateResult};
 
 use super::read::{Named, place_of};
@@ -80,7 +81,8 @@ impl Land {
         };
         let read = OrchestrateResult { run_id, wait: false, timeout: None };
         let result = connection.backend.call(&read).await?;
-        let files: Vec<GoalTrigger> = result.worktree.map(|worktree| worktree.needs_acceptance).unwrap_or_default();
+        let all = result.worktree.map(|worktree| worktree.needs_acceptance).unwrap_or_default();
+        let files = not_accepted(all, &self.accept);
         let output = &session.output;
         if !output.can_ask() {
             let details = files.iter().map(|file| format!("{}: {}", file.path, file.why)).collect();
@@ -97,4 +99,13 @@ impl Land {
         let accept = files.into_iter().map(|file| file.path).chain(self.accept.iter().cloned()).collect();
         connection.backend.call(&ask(accept)).await.map(Some)
     }
+}
+
+/// The files that still need to be accepted.
+fn not_accepted(files: Vec<GoalTrigger>, accepted: &[String]) -> Vec<GoalTrigger> {
+    let is_open = |GoalTrigger { path, why }: &GoalTrigger| {
+        let trigger = Trigger { path: path.clone(), why: why.clone() };
+        !accepted.iter().any(|name| trigger.is_named(name))
+    };
+    files.into_iter().filter(is_open).collect()
 }

@@ -150,7 +150,13 @@ impl Doctor {
                     let (style, mark) = if check.ok { (Style::Good, "ok") } else { (Style::Bad, "problem") };
                     output.line(format!("{} {}: {}", output.styled(style, mark), check.name, check.found));
                 }
-                for advice in &found.recommendations {
+                // The table has the problems of the backends.
+                let is_in_table = |advice: &&String| {
+                    found.backends.iter().any(|backend| {
+                        advice.strip_prefix(&format!("{}: ", backend.name)) == backend.problem.as_deref()
+                    })
+                };
+                for advice in found.recommendations.iter().filter(|advice| !is_in_table(advice)) {
                     output.line(format!("- {advice}"));
                 }
                 output.line("Limits of time:");

@@ -19,6 +19,9 @@ use crate::{
 /// How many goals a prefix of an id is looked for in.
 const MOST_SEARCHED: u32 = 200;
 
+/// The longest text of a goal in a list.
+const LONGEST_GOAL: usize = 60;
+
 /// The status of a goal that has not ended and that no process executes.
 const INTERRUPTED: &str = "interrupted";
 
@@ -193,12 +196,24 @@ impl Status {
         if let Some(reason) = &status.stop_reason {
             row("reason", reason);
         }
+        if let Some(earlier) = &status.continues {
+            row("goes on", &format!("from {earlier}"));
+        }
+        if let Some(next) = &status.continued_by {
+            row("continued", &format!("by {next}"));
+        }
+        for (index, said) in status.said.iter().enumerate() {
+            row(if index == 0 { "said" } else { "" }, &first_line(said, 120));
+        }
         row("folder", &status.run_dir.display().to_string());
         for (index, question) in status.questions.iter().enumerate() {
             row(if index == 0 { "asks" } else { "" }, question);
         }
         if let Some(token) = &status.token {
             output.note(format!("answer with: drawloom goal resume {token} --answer '…'"));
+        }
+        if !status.running && status.completed == Some(false) && status.continued_by.is_none() {
+            output.note(format!("go on with: drawloom goal resume {}", status.run_id));
         }
         if word == INTERRUPTED {
             output.note(connect::how_to_go_on(&status.run_id.to_string()));
@@ -266,8 +281,6 @@ impl Tail {
                                 "run_finished" => text("summary").map(|summary| (Style::Bold, summary)),
                                 _ => None,
                             });
-                            let at = format!("{:>4} {:<2} {:<18}", event.seq, event.iteration, event.kind);
-                            output.line(output.styled(Style::Dim, &at));
                             for (style, text) in shown {
                                 output.line(output.styled(style, &text));
                             }
@@ -354,13 +367,12 @@ impl List {
             Format::Human if list.runs.is_empty() => output.line("no goals"),
             Format::Human => {
                 let columns = [
-                    Column::new("goal").shrinks_to(20),
-                    Column::new("repository").shrinks_to(12).keeps_end().optional(3),
+                    Column::new("id"),
                     Column::new("status"),
-                    Column::new("phase").optional(1),
-                    Column::new("iteration").right(),
+                    Column::new("goal").shrinks_to(20),
+                    Column::new("iteration").right().optional(1),
                     Column::new("reason").shrinks_to(12).optional(2),
-                    Column::new("id").shrinks_to(14),
+                    Column::new("repository").shrinks_to(12).keeps_end().optional(3),
                 ];
                 output.table(columns, list.runs.iter().map(|goal| row(goal, executing)));
             }
@@ -369,15 +381,19 @@ impl List {
     }
 }
 
-fn row(goal: &GoalStatus, executing: Executing) -> [Text; 7] {
+fn row(goal: &GoalStatus, executing: Executing) -> [Text; 6] {
     let status = if is_interrupted(goal, executing) { INTERRUPTED } else { &goal.status };
+    let link = match (goal.continues, goal.continued_by) {
+        (_, Some(next)) => format!("continued by {next}"),
+        (Some(earlier), None) => format!("goes on from {earlier}"),
+        (None, None) => goal.stop_reason.clone().unwrap_or_default(),
+    };
     [
-        Text::new(&goal.goal).style(Style::Bold),
-        Text::new(goal.repository.as_ref().map(|top| top.display().to_string()).unwrap_or_default()),
-        Text::new(status).style(style_of(status)),
-        Text::new(&goal.phase),
-        Text::new(goal.iteration.to_string()),
-        Text::new(goal.stop_reason.as_deref().unwrap_or_default()),
         Text::new(goal.run_id.to_string()).style(Style::Dim),
+        Text::new(status).style(style_of(status)),
+        Text::new(first_line(&goal.goal, LONGEST_GOAL)).style(Style::Bold),
+        Text::new(goal.iteration.to_string()),
+        Text::new(link),
+        Text::new(goal.repository.as_ref().map(|top| top.display().to_string()).unwrap_or_default()),
     ]
 }

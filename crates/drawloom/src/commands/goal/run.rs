@@ -51,7 +51,8 @@ const HINTS: [(&str, &str); 7] = [
 
 /// Start a goal and follow it
 ///
-/// Without a goal, it is asked for. Ctrl-C stops the goal, writes its result and exits with 130; a second one leaves at once.
+/// Without a goal, it is asked for. Ctrl-C stops the goal, writes its result and exits with 130; a second one leaves at once. When the
+/// terminal is closed, the goal goes on: `goal tail` follows it.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Goal to achieve; `-` reads it from stdin
@@ -191,72 +192,25 @@ enum Cleanup {
     Never,
 }
 
-/// Answer what a goal asks, and follow it
-#[derive(Debug, Args)]
-pub struct Resume {
-    /// Token that came with the questions
-    #[arg(value_name = "TOKEN")]
-    token: String,
-    /// Answer a question, in their order; can be repeated
-    #[arg(long = "answer", value_name = "TEXT")]
-    answers: Vec<String>,
-    /// Success criteria in place of those that were proposed
-    #[arg(long, value_name = "TEXT")]
-    criteria: Option<String>,
-    /// Do not approve the plan: the goal ends
-    #[arg(long)]
-    decline: bool,
-    /// Print a line of JSON on stderr after every iteration
-    #[arg(long)]
-    progress: bool,
-    /// Return at once; the goal continues in the server
-    #[arg(long)]
-    detach: bool,
-    #[arg(skip)]
-    pub(super) shape: Shape,
-    #[command(flatten)]
-    execution: Execution,
-    /// The format of the output.
-    #[command(flatten)]
-    pub(super) look: Look,
-}
-
-impl Resume {
-    pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let request = OrchestrateResume {
-            token: self.token,
-            answers: self.answers,
-            success_criteria: self.criteria,
-            approved: self.decline.then_some(false),
-            ..OrchestrateResume::default()
-        };
-        let asks = session.output.can_ask() && self.shape == Shape::Usual;
-        let how = How { asks, answers: Vec::new(), progress: self.progress, detach: self.detach, shape: self.shape };
-        connect::ask_first(session)?;
-        let interrupts = Interrupts::listen();
-        let work = async |connection: &Connection| {
-            let resumed = connection.backend.call(&request).await?;
-            Following { session, connection, interrupts: &interrupts, run: resumed.run_id }.go(how).await
-        };
-        interrupts.connected(session, "goal resume", Need::Engine(self.execution), work).await
-    }
-}
-
 impl Run {
     pub(super) async fn perform(mut self: Box<Self>, session: &Session) -> Result<Exit, CommandError> {
         if let Some(token) = self.resume.take() {
-            let resume = Resume {
+            let request = OrchestrateResume {
                 token,
                 answers: std::mem::take(&mut self.answers),
-                criteria: self.criteria.take(),
-                decline: false,
-                progress: self.progress,
-                detach: self.detach,
-                shape: self.shape,
-                execution: self.execution,
-                look: self.look,
+                success_criteria: self.criteria.take(),
+                ..OrchestrateResume::default()
             };
-            return resume.perform(session).await;
+            let asks = session.output.can_ask() && self.shape == Shape::Usual;
+            let how =
+                How { asks, answers: Vec::new(), progress: self.progress, detach: self.detach, shape: self.shape };
+            connect::ask_first(session)?;
+            let interrupts = Interrupts::listen();
+            let work = async |connection: &Connection| {
+                let resumed = connection.backend.call(&request).await?;
+                Following { session, connection, interrupts: &interrupts, run: resumed.run_id }.go(how).await
+            };
+            return interrupts.connected(session, "goal resume", Need::Engine(self.execution), work).await;
         }
         let asks = session.output.can_ask() && !self.non_interactive && !self.detach;
         let mut request = self.request(session, asks).await?;
@@ -375,25 +329,25 @@ fn is_repository(folder: &Path) -> bool {
 }
 
 /// What a command does beside following.
-struct How {
+pub(super) struct How {
     /// Whether there is a person to ask.
-    asks: bool,
-    answers: Vec<String>,
-    progress: bool,
-    detach: bool,
-    shape: Shape,
+    pub(super) asks: bool,
+    pub(super) answers: Vec<String>,
+    pub(super) progress: bool,
+    pub(super) detach: bool,
+    pub(super) shape: Shape,
 }
 
 /// A goal that was accepted.
-struct Following<'a> {
-    session: &'a Session,
-    connection: &'a Connection,
-    interrupts: &'a Interrupts,
-    run: RunId,
+pub(super) struct Following<'a> {
+    pub(super) session: &'a Session,
+    pub(super) connection: &'a Connection,
+    pub(super) interrupts: &'a Interrupts,
+    pub(super) run: RunId,
 }
 
 impl Following<'_> {
-    async fn go(&self, how: How) -> Result<Exit, CommandError> {
+    pub(super) async fn go(&self, how: How) -> Result<Exit, CommandError> {
         if how.detach && !self.interrupts.any() {
             let result = self.result().await?;
             match self.session.output.format() {
@@ -420,6 +374,8 @@ impl Following<'_> {
                 }
                 Ok(told_in(shape, self.session, &result))
             }
+            // The terminal was closed. The server goes on with the goal; an engine in this process ends with it.
+            None if self.interrupts.is_hangup() && !self.connection.is_embedded() => Ok(self.interrupts.exit()),
             None => {
                 let result = self.cancel().await?;
                 told_in(shape, self.session, &result);

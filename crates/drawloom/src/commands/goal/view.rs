@@ -5,8 +5,11 @@ use serde_json::Value;
 
 use crate::{
     commands::Session,
-    output::{Bar, Format, Style, first_line},
+    output::{Bar, Format, Style, count, first_line, fit},
 };
+
+/// The longest path in a line.
+const LONGEST_PATH: usize = 160;
 
 /// What is shown of a goal while it works.
 pub(super) struct View<'a> {
@@ -100,7 +103,7 @@ pub(super) fn lines(event: &GoalEvent) -> Vec<(Style, String)> {
         "checkpoint" => {
             let (ignored, left): (Vec<Value>, Vec<Value>) =
                 list("left_out").into_iter().partition(|left| left["reason"] == "ignored");
-            let path = |left: &Value| left["path"].as_str().unwrap_or_default().to_owned();
+            let path = |left: &Value| fit(left["path"].as_str().unwrap_or_default(), LONGEST_PATH);
             let mut lines: Vec<(Style, String)> = left
                 .iter()
                 .map(|left| {
@@ -113,7 +116,7 @@ pub(super) fn lines(event: &GoalEvent) -> Vec<(Style, String)> {
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 lines.push((Style::Dim, format!("    not committed: {}{more} (ignored)", path(first))));
             }
-            let changed = list("changed").len();
+            let changed = list("changed").len() as u64 + data["changed_more"].as_u64().unwrap_or_default();
             if changed > 0 {
                 lines.insert(
                     0,
@@ -145,9 +148,35 @@ pub(super) fn lines(event: &GoalEvent) -> Vec<(Style, String)> {
             )
             .collect(),
         "review" => review(data),
+        "iteration_finished" => vec![(Style::Dim, format!("  {}", counts(event)))],
+        "worktree_finished" if !list("reasons").is_empty() => list("reasons")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|reason| (Style::Notice, format!("  kept the checkout {}", first_line(reason, 160))))
+            .collect(),
         "resumed" => vec![(Style::Notice, "resumed after the server stopped".into())],
         _ => Vec::new(),
     }
+}
+
+/// What an iteration came to, in numbers.
+fn counts(event: &GoalEvent) -> String {
+    let data = &event.data;
+    let number = |name: &str| data[name].as_u64().unwrap_or_default();
+    let mut parts = vec![
+        format!("{} of {} subgoals done", number("subgoals_ok"), number("subgoals_total")),
+        format!("verification {}", if data["verification_ok"] == true { "ok" } else { "failed" }),
+    ];
+    if number("agent_calls") > 0 {
+        parts.push(format!("{} calls", number("agent_calls")));
+    }
+    if number("tokens") > 0 {
+        parts.push(format!("{} tokens", count(number("tokens"))));
+    }
+    if let Some(cost) = data["cost"].as_f64().filter(|cost| *cost > 0.0) {
+        parts.push(format!("cost {cost:.2}"));
+    }
+    format!("so far: {}", parts.join(" · "))
 }
 
 fn short(commit: &str) -> &str {

@@ -162,6 +162,9 @@ fn files_that_make_tools_run_something_land_only_when_each_is_accepted() {
     let refused = project.run(&[&land[..], &["--accept", ".vscode/"]].concat()).exits(3).json();
     let message = refused["error"]["message"].as_str().expect("a message");
     assert!(message.contains("mise.toml") && !message.contains(".vscode"), "{message}");
+    let details = refused["error"]["details"].as_array().expect("the files");
+    assert_eq!(details.len(), 1, "what was accepted is not listed: {refused}");
+    assert!(details[0].as_str().is_some_and(|line| line.starts_with("mise.toml: ")), "{refused}");
     assert_eq!(project.run(&["goal", "land", "--json"]).exits(3).json()["error"]["code"], "needs_acceptance");
     assert_eq!(project.git(&["rev-parse", "other"]), before);
     let accepted = [&land[..], &["--accept", ".vscode/tasks.json", "--accept", "mise.toml"]].concat();

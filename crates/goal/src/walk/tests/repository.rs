@@ -23,6 +23,7 @@ fn goal() -> GoalInput {
         cleanup: Cleanup::Auto,
         setup: None,
         isolate: true,
+        continues: None,
     });
     let run = CommandLine::Shell("make test".into());
     input.verify.commands = vec![VerifyCommand { name: "make test".into(), run, timeout_seconds: None }];

@@ -4,8 +4,9 @@ use drawloom_contract::{
     caller::Scope,
     failure::Failure,
     ids::Digest,
-    runs::{Idempotency, Interest, Start},
+    runs::{Idempotency, Interest, Start, Started},
 };
+use drawloom_goal::GoalInput;
 use drawloom_wire::{
     goals::{self, GoalResult},
     request::Request as _,
@@ -89,24 +90,26 @@ impl Operation for Orchestrate {
             body: Digest::of(&serde_json::to_vec(&input).expect("requests have only text keys")),
         });
         let goal = call.app.goals.host.complete(call.caller, &input)?;
-        let start = Start {
-            budget_tokens: goal.budget.max_tokens,
-            budget_cost: goal.budget.max_cost.map(drawloom_contract::money::Cost),
-            input: Some(json!(goal)),
-            ..Start::new(GOAL_AGENT.parse().expect("a constant name"), input.goal.clone())
-        };
-        let started = call.app.runs.start(call.caller, start, key, Interest::None).await?;
-        call.app.goals.host.started(started.view.key());
+        let started = start(call, &goal, key).await?;
         answer(call, started, detach).await
     }
 }
 
+/// Starts a goal.
+pub(super) async fn start(call: &Call<'_>, goal: &GoalInput, key: Option<Idempotency>) -> Result<Started, Failure> {
+    let start = Start {
+        budget_tokens: goal.budget.max_tokens,
+        budget_cost: goal.budget.max_cost.map(drawloom_contract::money::Cost),
+        input: Some(json!(goal)),
+        ..Start::new(GOAL_AGENT.parse().expect("a constant name"), goal.goal.clone())
+    };
+    let started = call.app.runs.start(call.caller, start, key, Interest::None).await?;
+    call.app.goals.host.started(started.view.key());
+    Ok(started)
+}
+
 /// The goal as it stands, or a handle to wait for it.
-pub(super) async fn answer(
-    call: &Call<'_>,
-    started: drawloom_contract::runs::Started,
-    detach: bool,
-) -> Result<Answer<GoalResult>, Failure> {
+pub(super) async fn answer(call: &Call<'_>, started: Started, detach: bool) -> Result<Answer<GoalResult>, Failure> {
     if detach {
         let read = call.app.goals.read(call.app, call.caller, started.view.run).await?;
         return Ok(Answer::Value(call.app.goals.result(&read).await?));

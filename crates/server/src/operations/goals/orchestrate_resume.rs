@@ -1,14 +1,23 @@
-//! `orchestrate_resume`: answers what a goal asks.
+//! `orchestrate_resume`: answers what a goal asks, or goes on from one that has ended.
 
 use std::sync::Arc;
 
-use drawloom_contract::{caller::Scope, failure::Failure, ids::RunKey, runs::Started};
-use drawloom_goal::Answers;
-use drawloom_wire::goals::{self, GoalResult};
+use drawloom_contract::{
+    caller::Scope,
+    failure::{Failure, FailureKind},
+    ids::{Digest, RunKey},
+    runs::{Idempotency, Started},
+};
+use drawloom_goal::{Answers, CannotGoOn, More};
+use drawloom_wire::{
+    goals::{self, GoalResult},
+    request::Request as _,
+};
 
 use crate::{
+    goals::{Read, key},
     operation::{Answer, Call, Card, Operation, Told},
-    operations::goals::orchestrate::answer,
+    operations::goals::orchestrate::{answer, start},
 };
 
 pub(crate) struct OrchestrateResume;
@@ -17,23 +26,101 @@ impl Operation for OrchestrateResume {
     type Input = goals::OrchestrateResume;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Answer what a goal asks.", Scope::GoalsCreate)
+        Card::of::<Self::Input>("Answer what a goal asks, or go on from one that has ended.", Scope::GoalsCreate)
             .toolset("goal")
             .told(Told::Goal)
-            .advice("Ask the user the questions first. The goal goes on under the same run_id.")
+            .advice(
+                "Ask the user the questions first. A goal that asked goes on under the same run_id; one that had ended goes on as a new \
+                 goal from its branch, with more budget (max_…) and what you say.",
+            )
             .body_limit(512 * 1024)
+            .stores_key()
     }
 
-    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<GoalResult>, Failure> {
+    async fn call(&self, call: &Call<'_>, mut input: Self::Input) -> Result<Answer<GoalResult>, Failure> {
+        let detach = input.detach.take().unwrap_or(true);
+        let idempotency = input.idempotency_key.take().map(|key| Idempotency {
+            operation: Self::Input::NAME,
+            key,
+            body: Digest::of(&serde_json::to_vec(&input).expect("requests have only text keys")),
+        });
         let goals = &call.app.goals;
-        let run = goals.questions.goal_of(&call.caller.tenant, &input.token).await?;
+        let (token, run) = match (input.token.as_str(), input.run_id) {
+            ("", Some(run)) => {
+                let read = goals.read(call.app, call.caller, run).await?;
+                match &read.asked {
+                    Some(asked) => (asked.token.clone(), run),
+                    None => {
+                        let started = go_on(call, &read, &input, idempotency).await?;
+                        return answer(call, started, detach).await;
+                    }
+                }
+            }
+            (token, None) if !token.is_empty() => {
+                (token.to_owned(), goals.questions.goal_of(&call.caller.tenant, token).await?)
+            }
+            _ => {
+                let message = "pass either the token of the questions or the run_id of the goal";
+                return Err(Failure::new(FailureKind::Invalid, "bad_resume", message));
+            }
+        };
         // A token of another user's goal is as unknown as one that does not exist.
         let view = goals.find(call.app, call.caller, run).await?;
         let key = RunKey { tenant: view.tenant.clone(), run };
         let answers =
             Answers { answers: input.answers, success_criteria: input.success_criteria, approved: input.approved };
-        goals.questions.answer(&key, &input.token, answers).await?;
+        goals.questions.answer(&key, &token, answers).await?;
         let started = Started { view: Arc::new(view), live: None };
-        answer(call, started, input.detach.unwrap_or(true)).await
+        answer(call, started, detach).await
+    }
+}
+
+/// Starts the goal that goes on from one that has ended.
+async fn go_on(
+    call: &Call<'_>,
+    read: &Read,
+    input: &goals::OrchestrateResume,
+    idempotency: Option<Idempotency>,
+) -> Result<Started, Failure> {
+    let run = read.view.run;
+    let more = More {
+        max_iterations: input.max_iterations,
+        max_seconds: input.max_seconds,
+        max_agent_calls: input.max_agent_calls,
+        max_tokens: input.max_tokens,
+        max_cost: input.max_cost.map(|amount| amount.0.0),
+    };
+    let goal = read.story.continued(run, &more, input.say.as_deref()).map_err(|why| cannot(why, run))?;
+    let goals = &call.app.goals;
+    goals.host.check_continued(call.caller, &goal)?;
+    let started = start(call, &goal, idempotency).await?;
+    goals.questions.set_successor(&key(&read.view), started.view.run).await?;
+    Ok(started)
+}
+
+fn cannot(why: CannotGoOn, run: drawloom_contract::ids::RunId) -> Failure {
+    let refuse = |code, message: String, hint: &str| Failure::new(FailureKind::Conflict, code, message).with_hint(hint);
+    match why {
+        CannotGoOn::NotEnded => refuse(
+            "goal_running",
+            format!("goal {run} has not ended, and it asks nothing"),
+            "say something to it with orchestrate_say (`drawloom goal say`), or cancel it first",
+        ),
+        CannotGoOn::Completed => {
+            refuse("goal_completed", format!("goal {run} is completed"), "say what is missing: `say` (`--say TEXT`)")
+        }
+        CannotGoOn::InPlace => refuse(
+            "in_place",
+            format!("the workers of goal {run} changed the user's checkout itself, which has their work"),
+            "commit what is good, and start another goal",
+        ),
+        CannotGoOn::UsedUp(limit) => {
+            let option = limit.replace('_', "-");
+            refuse(
+                "budget_used_up",
+                format!("{limit} of goal {run} is used up"),
+                &format!("pass {limit} for the new goal (`--{option} MORE`)"),
+            )
+        }
     }
 }

@@ -56,7 +56,7 @@ fn p17_the_tools_of_goals_are_listed_over_mcp() {
     names.sort_unstable();
     let theirs = ["doctor", "list_backends", "orchestrate", "orchestrate_list", "orchestrate_result"];
     let mut expected = [&theirs[..], &["orchestrate_resume", "orchestrate_status", "orchestrate_tail"]].concat();
-    expected.extend(["orchestrate_cancel", "orchestrate_land"]);
+    expected.extend(["orchestrate_cancel", "orchestrate_land", "orchestrate_rm", "orchestrate_say"]);
     expected.extend(["commit_worktree", "diff_worktree", "list_worktrees", "remove_worktree"]);
     expected.sort_unstable();
     assert_eq!(names, expected);
