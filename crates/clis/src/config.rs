@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How long a process of a CLI may take when nothing says otherwise, in seconds.
-const TIME_LIMIT_SECONDS: u32 = 3600;
+pub(crate) const TIME_LIMIT_SECONDS: u32 = 3600;
 
 /// The longest time limit, in seconds.
 pub(crate) const LONGEST_TIME_LIMIT_SECONDS: u32 = 86_400;
@@ -33,7 +33,7 @@ pub enum PresetName {
 }
 
 /// A coding CLI. `claude_code`, `codex`, `opencode` and `aider` exist without any config.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CliConfig {
     /// The CLI that it is. Defaults to the one whose name this entry has. Excludes `command`.
@@ -78,10 +78,11 @@ pub struct CliConfig {
     #[schemars(range(min = 16))]
     #[schemars(extend("x-harmless" = "a limit"))]
     pub max_processes: Option<u64>,
-    /// Time limit of one process, in seconds.
+    /// Time limit of one process, in seconds. Defaults to 3600; a goal whose calls have no limit runs longer than the default, but never
+    /// longer than what is set here.
     #[schemars(range(min = 1, max = 86400))]
     #[schemars(extend("x-harmless" = "a limit"))]
-    pub time_limit_seconds: u32,
+    pub time_limit_seconds: Option<u32>,
     /// Maximum cost of one process. It is reserved in the budget before the call, and Claude Code stops there by itself.
     #[schemars(extend("x-harmless" = "a limit"))]
     pub max_cost: Option<Amount>,
@@ -137,30 +138,6 @@ pub struct LoginConfig {
     /// Where the file says how new the login is, as a JSON pointer to a number or a date. The newer one wins.
     #[schemars(extend("x-harmless" = "only narrows what is copied back"))]
     pub newer: Option<String>,
-}
-
-impl Default for CliConfig {
-    fn default() -> Self {
-        Self {
-            preset: None,
-            program: None,
-            command: None,
-            args: Vec::new(),
-            env: Vec::new(),
-            model: None,
-            unconfined: false,
-            readable_paths: Vec::new(),
-            writable_paths: Vec::new(),
-            state: Vec::new(),
-            max_memory_bytes: None,
-            max_processes: None,
-            time_limit_seconds: TIME_LIMIT_SECONDS,
-            max_cost: None,
-            read_only_args: None,
-            edit_args: None,
-            skip_permissions_args: None,
-        }
-    }
 }
 
 impl PresetName {

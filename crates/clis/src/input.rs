@@ -43,7 +43,7 @@ pub struct RunInput {
     /// More for the system prompt, after the agent's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Time limit of each process, within that of the CLI's config.
+    /// Time limit of each process, within that of the CLI's config; 0 for none but that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit_seconds: Option<u32>,
     /// A run of the same tree whose session is continued.
@@ -81,11 +81,9 @@ impl RunInput {
                 return Err(format!("invalid input: {key} {:?} is not an absolute path", path.display()));
             }
         }
-        if let Some(seconds) =
-            input.time_limit_seconds.filter(|seconds| !(1..=LONGEST_TIME_LIMIT_SECONDS).contains(seconds))
-        {
+        if let Some(seconds) = input.time_limit_seconds.filter(|seconds| *seconds > LONGEST_TIME_LIMIT_SECONDS) {
             return Err(format!(
-                "invalid input: time_limit_seconds {seconds} is not between 1 and {LONGEST_TIME_LIMIT_SECONDS}"
+                "invalid input: time_limit_seconds {seconds} is not between 0 and {LONGEST_TIME_LIMIT_SECONDS}"
             ));
         }
         let plain = |sign: char| sign.is_ascii_alphanumeric() || "-_.".contains(sign);
@@ -118,7 +116,7 @@ mod tests {
         let said = |input: Value| RunInput::read(Some(&input)).expect_err("a mistake");
         assert!(said(json!({ "dir": "/x" })).contains("unknown field `dir`"));
         assert_eq!(said(json!({ "directory": "x" })), "invalid input: directory \"x\" is not an absolute path");
-        assert!(said(json!({ "time_limit_seconds": 0 })).contains("0 is not between 1 and 86400"));
+        assert!(said(json!({ "time_limit_seconds": 86_401 })).contains("86401 is not between 0 and 86400"));
         for name in ["", "../x", "a/b", ".hidden"] {
             assert!(said(json!({ "output_name": name })).contains("output_name"), "{name}");
         }

@@ -30,7 +30,7 @@ pub struct GoalInput {
     /// Workers may use their tools without asking. Only in an isolated checkout.
     #[serde(default)]
     pub skip_permissions: bool,
-    /// Limit of one call of a coding CLI or model, in seconds.
+    /// Limit of one call of a coding CLI or model, in seconds; 0 for none.
     #[serde(default)]
     pub call_seconds: Option<u64>,
     /// Workers are told to write browser tests, and `npx playwright test` is among the verify commands.

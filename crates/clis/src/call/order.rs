@@ -15,6 +15,7 @@ use drawloom_process::{Access, Command, Confined, Input, ListedPath, Network, Ou
 
 use super::{CallInput, CliRun, SessionPlan};
 use crate::{
+    config::TIME_LIMIT_SECONDS,
     directory::{self, Workplace},
     environment::{self, Identity},
     error::Error,
@@ -140,8 +141,7 @@ impl Order {
             environment.extend(shown.environment);
             private = Some(copy);
         }
-        let limit = cli.config.time_limit_seconds;
-        let seconds = input.time_limit_seconds.map_or(limit, |asked| asked.min(limit));
+        let time_limit = time_limit(input.time_limit_seconds, cli.config.time_limit_seconds);
         let command = Command {
             program: program.to_string_lossy().into_owned(),
             args: invocation.args,
@@ -167,7 +167,7 @@ impl Order {
             home: Some(parts.home.clone()),
             temporary,
             limits: cli.limits(),
-            time_limit: Duration::from_secs(seconds.into()),
+            time_limit,
             grace: GRACE,
         };
         Ok(Self { command, resumed, private, files })
@@ -279,4 +279,31 @@ pub(crate) fn find_program(name: &str, environment: &BTreeMap<String, String>) -
         .filter(|directory| directory.starts_with('/'))
         .map(|directory| Path::new(directory).join(name))
         .find(is_program)
+}
+
+/// The time limit of a process: what was asked, within what the config says. 0 asks for none, and then only the config's own limits
+/// it, not the default.
+fn time_limit(asked: Option<u32>, config: Option<u32>) -> Duration {
+    let seconds = match asked {
+        Some(0) => config.map_or(u64::MAX, u64::from),
+        asked => {
+            let limit = config.unwrap_or(TIME_LIMIT_SECONDS);
+            asked.map_or(limit, |asked| asked.min(limit)).into()
+        }
+    };
+    // A century is no limit, and deadlines that far can be added to any time.
+    Duration::from_secs(seconds.min(100 * 365 * 86_400))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_without_a_limit_is_limited_by_the_config_alone() {
+        let seconds = |asked, config| time_limit(asked, config).as_secs();
+        assert_eq!((seconds(None, None), seconds(Some(60), None), seconds(Some(7_200), None)), (3_600, 60, 3_600));
+        assert_eq!((seconds(None, Some(10)), seconds(Some(60), Some(10)), seconds(Some(0), Some(10))), (10, 10, 10));
+        assert!(seconds(Some(0), None) > 50 * 365 * 86_400);
+    }
 }

@@ -70,7 +70,7 @@ struct Run {
     /// Maximum iterations
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     max_iterations: u32,
-    /// Timeout of one call of a coding CLI
+    /// Timeout of one call of a coding CLI [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<u64>,
     /// Maximum seconds in all
@@ -190,8 +190,11 @@ impl Run {
         words.extend(texts.into_iter().filter_map(|(name, text)| Some(option(name, text?))));
         let paths = [("goal-file", self.goal_file), ("criteria-file", self.criteria_file), ("cwd", self.cwd)];
         words.extend(paths.into_iter().filter_map(|(name, path)| Some(option(name, path?))));
-        let times =
-            [("timeout", self.timeout), ("max-seconds", self.max_seconds), ("verify-timeout", self.verify_timeout)];
+        let times = [
+            ("timeout", Some(self.timeout.unwrap_or(0))),
+            ("max-seconds", self.max_seconds),
+            ("verify-timeout", self.verify_timeout),
+        ];
         words.extend(times.into_iter().filter_map(|(name, time)| Some(option(name, time?.to_string()))));
         words.extend(self.verify.iter().map(|command| option("verify", command)));
         words.extend(self.answers.iter().filter(|_| self.ask).map(|answer| option("answer", answer)));
@@ -392,6 +395,12 @@ mod tests {
             "--answer=one",
         ];
         assert_eq!(passed, expected);
+        let Agentloop { command: LoopCommand::Run(run) } =
+            Agentloop::try_parse_from(["agentloop", "run", "--goal", "x"]).expect("options")
+        else {
+            panic!("not a run")
+        };
+        assert!(run.words().iter().any(|word| word == "--timeout=0"), "without one a call has no limit");
         assert!(words(&line).expect("its name").is_ok(), "our own command line takes all of them");
     }
 }

@@ -111,10 +111,10 @@ impl Ask {
                 };
                 let mut definition = self.models.agent(&wanted).map_err(ToolError::Invalid)?;
                 definition.system_prompt = format!("{}\n\n{}", input.system.trim(), definition.system_prompt);
-                let seconds = input.call_seconds.unwrap_or(CALL_SECONDS);
+                let seconds = Some(input.call_seconds.unwrap_or(CALL_SECONDS)).filter(|seconds| *seconds > 0);
                 Ok(Start {
                     definition: Some(Arc::new(definition)),
-                    run_timeout_ms: Some(seconds.saturating_mul(1000)),
+                    run_timeout_ms: seconds.map(|seconds| seconds.saturating_mul(1000)),
                     ..start(&input.prompt, None)
                 })
             }

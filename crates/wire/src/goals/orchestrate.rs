@@ -108,9 +108,9 @@ pub struct Orchestrate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32))]
     pub max_parallel: Option<u32>,
-    /// Timeout of one call of a coding CLI or model, in seconds.
+    /// Timeout of one call of a coding CLI or model, in seconds; 0 for no limit. Defaults to 3600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 86_400))]
+    #[schemars(range(max = 86_400))]
     pub timeout: Option<u64>,
     /// Ask what must be known before planning, and wait for the answers: `orchestrate_resume` gives them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -152,7 +152,7 @@ pub struct Run {
     /// Maximum workers at the same time [default: 8]
     #[arg(long, value_name = "COUNT")]
     parallel: Option<u32>,
-    /// Timeout of one call of a coding CLI or model, in seconds
+    /// Timeout of one call of a coding CLI or model, in seconds; 0 for no limit [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// Ask what must be known before planning; without a terminal the exit code is 3

@@ -54,6 +54,7 @@ clis:
     max_cost: 1
     max_memory_bytes: 1
     max_processes: 1
+    time_limit_seconds: 1
     state:
       - { path: /srv/state, variable: A, settings: [a], shared: [a], sessions: [a], login: [{ file: a, fields: [a], account: /a, newer: /a }] }
 channels: { c: { description: d, default_ttl: 1, dead_letter: d } }
