@@ -106,9 +106,8 @@ impl Engine {
         // An agent that was removed runs no more. What has no definition was refused because its agent was unknown.
         if definition.is_some() && self.parts.definitions.find(&key.tenant, &view.agent).is_none() {
             let message = format!("run {} cannot be retried: agent \"{}\" is not defined", view.run, view.agent);
-            return Err(Failure::new(FailureKind::Conflict, "agent_not_defined", message).with_hint(
-                "define the agent again; goals continue with orchestrate_resume (`drawloom goal resume GOAL`)",
-            ));
+            return Err(Failure::new(FailureKind::Conflict, "agent_not_defined", message)
+                .with_hint("define the agent again; a goal continues with orchestrate_resume"));
         }
         let tools = definition.as_ref().map(|definition| (&*definition.tools, accepted.narrowed_tools.as_deref()));
         self.toolbox.ask(tools.as_slice()).await;
