@@ -162,6 +162,14 @@ pub(crate) fn read_note(directory: &Path) -> Option<Note> {
     serde_json::from_slice(&fs::read(directory.join(FILE)).ok()?).ok()
 }
 
+/// Removes what a data directory says of its project, after its data was moved: it is no project's any more.
+pub(crate) fn remove_note(directory: &Path) -> io::Result<()> {
+    match fs::remove_file(directory.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// The data directories of all projects of this user, with what they say.
 pub(crate) fn all() -> Result<Vec<(DataDir, Note)>, CommandError> {
     let folder = folder()?;

@@ -178,8 +178,10 @@ impl Engine {
         tell_lost("volumes", start.volumes.as_deref(), narrowed_volumes.as_deref(), is_same, &mut warnings);
         let max_iterations = narrower("max_iterations", start.max_iterations, definition.max_iterations, &mut warnings);
         let mut part_budgets = parent.part_budgets.clone();
-        if start.budget_tokens.is_some() || start.budget_cost.is_some() {
-            part_budgets.push(PartBudget { run, tokens: start.budget_tokens, cost: start.budget_cost });
+        let tokens = start.budget_tokens.into_iter().chain(definition.budget_tokens).min();
+        let cost = start.budget_cost.into_iter().chain(definition.budget_cost).min();
+        if tokens.is_some() || cost.is_some() {
+            part_budgets.push(PartBudget { run, tokens, cost });
         }
         let most_cost = parent.budget_cost.into_iter().chain(part_budgets.iter().filter_map(|part| part.cost)).min();
         let user_tier = parent.models.user_tier.as_deref();

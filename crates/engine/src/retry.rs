@@ -29,6 +29,8 @@ use crate::{
     trees::NoGrowth,
 };
 
+const AGENT_CHANGED: &str = "the agent has changed since the first attempt; a retry keeps the agent definition of the first attempt, and a new run uses the changed one";
+
 /// The statuses of runs that have not ended.
 const UNFINISHED: [Status; 3] = [Status::Queued, Status::Running, Status::Waiting];
 
@@ -38,6 +40,8 @@ struct First {
     accepted: Accepted,
     at: Timestamp,
     definition: Option<Arc<Definition>>,
+    /// The agent's definition is another one by now.
+    is_agent_changed: bool,
 }
 
 /// Where a retry goes.
@@ -104,14 +108,17 @@ impl Engine {
         let found = reader.find_definition(&key.tenant, &view.definition).await;
         let definition = found.map_err(|error| self.unreadable(&error))?.map(Arc::new);
         // An agent that was removed runs no more. What has no definition was refused because its agent was unknown.
-        if definition.is_some() && self.parts.definitions.find(&key.tenant, &view.agent).is_none() {
+        let today = self.parts.definitions.find(&key.tenant, &view.agent);
+        let pin = |definition| self.pins.pin(&key.tenant, definition, &self.parts.redactor, &self.toolbox).digest;
+        let is_agent_changed = definition.is_some() && today.as_ref().map(pin) != Some(view.definition);
+        if definition.is_some() && today.is_none() {
             let message = format!("run {} cannot be retried: agent \"{}\" is not defined", view.run, view.agent);
             return Err(Failure::new(FailureKind::Conflict, "agent_not_defined", message)
                 .with_hint("define the agent again; a goal continues with orchestrate_resume"));
         }
         let tools = definition.as_ref().map(|definition| (&*definition.tools, accepted.narrowed_tools.as_deref()));
         self.toolbox.ask(tools.as_slice()).await;
-        Ok(First { view, accepted, at, definition })
+        Ok(First { view, accepted, at, definition, is_agent_changed })
     }
 
     /// The record that a run began with, and its time.
@@ -223,10 +230,8 @@ fn check(view: &RunView, retry: RetryStart) -> Result<(), Failure> {
     match view.status {
         status if !status.is_terminal() => {
             let message = format!("run {} has not ended: it is {}", view.run, status.as_str());
-            Err(refuse("not_ended", message).with_hint(
-                "wait for its end (get_run with wait_ms, `drawloom runs wait`), or cancel it first (cancel_run, \
-                 `drawloom runs cancel`)",
-            ))
+            Err(refuse("not_ended", message)
+                .with_hint("wait for its end (get_run with wait_ms), or cancel it first with cancel_run"))
         }
         Status::Completed if !retry.completed => {
             let message = format!("run {} completed", view.run);
@@ -269,7 +274,7 @@ impl First {
             sampling: accepted.models.sampling,
             hosts: accepted.narrowed_hosts,
             volumes: accepted.narrowed_volumes,
-            warnings: Vec::new(),
+            warnings: self.is_agent_changed.then_some(AGENT_CHANGED.into()).into_iter().collect(),
         }
     }
 
@@ -280,6 +285,7 @@ impl First {
         let parts = || accepted.part_budgets.iter();
         let tokens = parts().filter_map(|part| part.tokens).chain(accepted.budget_tokens).min();
         let cost: Option<Cost> = parts().filter_map(|part| part.cost).chain(accepted.budget_cost).min();
+        let mut start = self.child_start();
         let alone =
             "the call that started the first attempt does not wait for it any more: this retry is a run of its own";
         Start {
@@ -289,8 +295,8 @@ impl First {
             budget_tokens: tokens,
             budget_cost: cost,
             user_tier: accepted.models.user_tier.clone(),
-            warnings: if is_root { Vec::new() } else { vec![alone.into()] },
-            ..self.child_start()
+            warnings: std::mem::take(&mut start.warnings).into_iter().chain((!is_root).then(|| alone.into())).collect(),
+            ..start
         }
     }
 }

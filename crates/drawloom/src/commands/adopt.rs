@@ -75,6 +75,12 @@ impl Adopt {
                 "nothing is lost: fix the cause and run the command again, or use `drawloom backup` and `restore`",
             )
         })?;
+        project::remove_note(from.path()).map_err(|error| {
+            CommandError::failed(
+                "cannot_remove",
+                format!("the runs were moved; cannot remove {}: {error}", from.path().display()),
+            )
+        })?;
         match session.output.format() {
             Format::Json => session.output.json(&json!({ "from": from.path(), "data_dir": to })),
             Format::Human => {

@@ -215,6 +215,13 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
             output.note(format!("take it:     drawloom goal land {}", result.run_id));
         }
     }
+    if result.status == "stopped" {
+        let limit = match result.stop_reason.as_deref() {
+            Some("max_iterations") => " --max-iterations N",
+            _ => "",
+        };
+        output.note(format!("go on:       drawloom goal resume {}{limit}", result.run_id));
+    }
     for left in result.worktree.iter().flat_map(|worktree| &worktree.left) {
         output.note(format!("left by a worker, kept as a commit: git show {}", left.reference));
     }
@@ -225,10 +232,11 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
 /// What a goal took, in a line.
 fn used(result: &GoalResult) -> String {
     let calls = result.agent_calls;
-    let mut parts = vec![
-        duration(result.seconds.saturating_mul(1_000)),
-        format!("{calls} call{}", if calls == 1 { "" } else { "s" }),
-    ];
+    let took = match result.seconds {
+        0 => "less than 1 s".to_owned(),
+        seconds => duration(seconds.saturating_mul(1_000)),
+    };
+    let mut parts = vec![took, format!("{calls} call{}", if calls == 1 { "" } else { "s" })];
     if result.usage.total() > 0 {
         parts.push(format!("{} tokens", count(result.usage.total())));
     }

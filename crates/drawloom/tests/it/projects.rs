@@ -269,6 +269,8 @@ fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
     assert!(adopted.stdout.contains("moved now has the data of"), "{adopted:#?}");
     assert_eq!(person.runs("moved"), 1);
     assert_eq!(person.status("moved")["left_behind"], serde_json::json!([]));
+    let listed = person.run("moved", &["projects", "list"]).exits(0);
+    assert!(!listed.stdout.contains("(gone)"), "the old place is no project any more: {listed:#?}");
     // Twice is refused, and so is the data of a project that is there.
     let again = person.run("moved", &["adopt", &directory, "--json"]).exits(2);
     assert_eq!(again.json()["error"]["code"], "no_data");

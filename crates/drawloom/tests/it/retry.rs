@@ -55,6 +55,41 @@ fn show(home: &Home, run: &str) -> Value {
 }
 
 #[test]
+fn a_retry_of_a_changed_agent_says_that_it_keeps_the_definition_of_the_first_attempt() {
+    let home = Home::new();
+    let config = TEAM.replace("delay_ms: 600000", "delay_ms: 1");
+    home.write("drawloom.yaml", &config);
+    let lead = id(&home.run(&["run", "lead", "go", "--json"]).exits(0).json()["run_id"]);
+    let runs = home.run(&["runs", "list", "--status", "failed", "--json"]).exits(0).json();
+    let failed = id(&runs["runs"][0]["run_id"]);
+    let mended = config.replace("contains: two", "contains: never");
+    home.write(
+        "drawloom.yaml",
+        &mended.replace("description: Reads.", "system_prompt: Read well., description: Reads."),
+    );
+    let retried = home.run(&["runs", "retry", &failed, "--json"]).exits(0).json();
+    let warnings = retried["warnings"].to_string();
+    assert!(warnings.contains("the agent has changed since the first attempt"), "{retried}");
+    let shown = home.run(&["runs", "show", &lead]).exits(0);
+    assert!(shown.stdout.contains(&format!("retried as {}", id(&retried["run_id"]))), "{shown:?}");
+    let again = home.run(&["run", "reader", "two more", "--json"]).exits(0).json();
+    assert_eq!(again["final_text"], "read two more", "a new run has the changed agent: {again}");
+}
+
+#[test]
+fn a_child_stays_within_the_budget_of_its_own_agent() {
+    let home = Home::new();
+    let limited = TEAM
+        .replace("delay_ms: 600000", "delay_ms: 1")
+        .replace("max_tokens: 100,", "max_tokens: 100, budget: { tokens: 5 },");
+    home.write("drawloom.yaml", &limited);
+    home.run(&["run", "lead", "go", "--json"]).exits(0);
+    let runs = home.run(&["runs", "list", "--status", "failed", "--json"]).exits(0).json();
+    let codes: Vec<&Value> = runs["runs"].as_array().expect("runs").iter().map(|run| &run["error"]["code"]).collect();
+    assert_eq!(codes, ["budget_exhausted"; 3], "{runs}");
+}
+
+#[test]
 fn a_retry_is_followed_and_both_runs_name_each_other() {
     let home = Home::new();
     let failed = id(&home.run(&["run", "echo", "boom", "--json"]).exits(1).json()["run_id"]);

@@ -44,20 +44,20 @@ pub struct Resume {
     /// Tell planner and workers this first, for a goal that has ended
     #[arg(long, value_name = "TEXT")]
     say: Option<String>,
-    /// Iterations of the new goal [default: what is left]
-    #[arg(long, value_name = "MORE")]
+    /// Maximum iterations of the goal that goes on, counted from its start [default: what is left]
+    #[arg(long, value_name = "COUNT")]
     max_iterations: Option<u32>,
-    /// Seconds of the new goal [default: what is left]
-    #[arg(long, value_name = "MORE")]
+    /// Maximum seconds of the goal that goes on [default: what is left]
+    #[arg(long, value_name = "SECONDS")]
     max_seconds: Option<u64>,
-    /// Calls of roles of the new goal [default: what is left]
-    #[arg(long, value_name = "MORE")]
+    /// Maximum calls of roles of the goal that goes on [default: what is left]
+    #[arg(long, value_name = "COUNT")]
     max_agent_calls: Option<u32>,
-    /// Tokens of the new goal [default: what is left]
-    #[arg(long, value_name = "MORE")]
+    /// Maximum tokens of the goal that goes on [default: what is left]
+    #[arg(long, value_name = "COUNT")]
     max_tokens: Option<u64>,
-    /// Cost of the new goal [default: what is left]
-    #[arg(long, value_name = "MORE")]
+    /// Maximum cost of the goal that goes on [default: what is left]
+    #[arg(long, value_name = "COST")]
     max_cost: Option<f64>,
     /// Print a line of JSON on stderr after every iteration
     #[arg(long)]

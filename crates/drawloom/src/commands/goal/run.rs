@@ -70,7 +70,7 @@ pub struct Run {
     /// Read the criteria from a file
     #[arg(long, value_name = "FILE", conflicts_with = "criteria")]
     criteria_file: Option<PathBuf>,
-    /// Backend of all roles: claude_code, codex, opencode, aider, model (a model of the config), agent:NAME, mock, or auto, with `:MODEL`
+    /// Backend of all roles: claude_code, codex, opencode, aider, model (a model of the config), agent:NAME, a name under `clis`, mock, or auto, with `:MODEL`
     /// behind it if you like
     #[arg(long, value_name = "BACKEND")]
     backend: Option<String>,

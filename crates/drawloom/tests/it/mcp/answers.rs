@@ -241,6 +241,14 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     let refused = client.call("orchestrate_land", json!({ "run_id": other }));
     assert!(refused["isError"] == true && refused.to_string().contains("not_a_goal"), "{refused}");
     called.insert("orchestrate_land".to_owned());
+    for (name, input) in [
+        ("orchestrate_say", json!({ "run_id": other, "text": "faster" })),
+        ("orchestrate_rm", json!({ "run_id": other })),
+    ] {
+        let refused = client.call(name, input);
+        assert!(refused["isError"] == true && refused.to_string().contains("not_a_goal"), "{refused}");
+        called.insert(name.to_owned());
+    }
     // `worktree.rs` has them with a repository.
     for name in ["diff_worktree", "commit_worktree", "remove_worktree"] {
         let refused = client.call(name, json!({ "run_id": other }));
@@ -263,6 +271,7 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
         "delete_run",
         "orchestrate_cancel",
         "orchestrate_land",
+        "orchestrate_rm",
         "prune_runs",
         "purge_channel",
         "remove_worktree",

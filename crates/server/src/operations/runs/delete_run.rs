@@ -47,10 +47,8 @@ pub(crate) async fn delete(call: &Call<'_>, roots: &[RunView]) -> Result<Answer<
         None => {
             let names: Vec<String> = roots.iter().map(|view| view.run.to_string()).collect();
             let message = format!("a run of the tree of {} has not ended", names.join(", "));
-            Err(Failure::new(FailureKind::Conflict, "not_ended", message).with_hint(
-                "wait for its end (get_run with wait_ms, `drawloom runs wait`), or cancel it first (cancel_run, \
-                 `drawloom runs cancel`)",
-            ))
+            Err(Failure::new(FailureKind::Conflict, "not_ended", message)
+                .with_hint("wait for its end (get_run with wait_ms), or cancel it first with cancel_run"))
         }
     }
 }

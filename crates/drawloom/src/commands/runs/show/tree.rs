@@ -127,6 +127,9 @@ impl Shown {
             let text = first_line(&format!("{} ({})", error.message, error.code), width);
             output.line(format!("{}  {}", output.styled(Style::Dim, below), output.styled(Style::Bad, &text)));
         }
+        if let Some(retry) = run.retried_as.filter(|_| !is_top) {
+            output.line(output.styled(Style::Dim, &format!("{below}  retried as {retry}")));
+        }
         let children = self.tree.children.get(&run.run_id).map(Vec::as_slice).unwrap_or_default();
         for (place, child) in children.iter().enumerate() {
             let (branch, onward) = if place + 1 == children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
