@@ -13,7 +13,8 @@ pub(crate) const TIME_LIMIT_SECONDS: u32 = 3600;
 pub(crate) const LONGEST_TIME_LIMIT_SECONDS: u32 = 86_400;
 
 /// What a template can have in its arguments.
-pub(crate) const PLACEHOLDERS: [&str; 4] = ["{prompt_file}", "{system_file}", "{directory}", "{model}"];
+pub(crate) const PLACEHOLDERS: [&str; 7] =
+    ["{prompt_file}", "{system_file}", "{directory}", "{model}", "{prompt}", "{system}", "{combined}"];
 
 /// Coding CLIs, by the name that agents use as `provider`.
 pub type ClisConfig = BTreeMap<String, CliConfig>;

@@ -1,4 +1,4 @@
-//! Retry: a run that has ended is run once more, with the definition and the request that its journal has.
+//! Retry: a run that has ended is run once more, with the request that its journal has and the agent as it is defined now.
 //!
 //! The retry is one commit. A child of a call that still waits for other children gets the place of the first attempt: the
 //! commit adds it to that wait and is refused when the wait is over, so the parent either gets the new result or has its
@@ -7,12 +7,11 @@
 use std::{pin::pin, sync::Arc};
 
 use drawloom_contract::{
-    caller::{Caller, Visible},
+    caller::{Caller, Proof, Visible},
     definition::Definition,
     failure::{Failure, FailureKind},
     ids::{RunId, RunKey},
     journal::{Append, CommitError, Entry, RunFilter},
-    money::Cost,
     once::{Answered, HandleId, Made, Once},
     record::{Accepted, BatchPlace, Body, Parent, Record, Retry, Status},
     runs::{Idempotency, Interest, RetryStart, Start, Started},
@@ -29,7 +28,11 @@ use crate::{
     trees::NoGrowth,
 };
 
-const AGENT_CHANGED: &str = "the agent has changed since the first attempt; a retry keeps the agent definition of the first attempt, and a new run uses the changed one";
+/// How names of agents begin that only drawloom defines.
+const RESERVED: &str = "drawloom/";
+
+const AGENT_CHANGED: &str =
+    "the agent has changed since the first attempt; this retry uses the agent as it is defined now";
 
 /// The statuses of runs that have not ended.
 const UNFINISHED: [Status; 3] = [Status::Queued, Status::Running, Status::Waiting];
@@ -99,6 +102,7 @@ impl Engine {
     async fn first_attempt(&self, caller: &Caller, retry: RetryStart) -> Result<First, Failure> {
         let view = self.seen(caller, retry.run).await?;
         check(&view, retry)?;
+        check_caller(caller, &view)?;
         let (key, reader) = (view.key(), &self.parts.reader);
         let retries = reader.list_retries(&key.tenant, &[view.run]).await;
         if let Some((run, by)) = retries.map_err(|error| self.unreadable(&error))?.pop() {
@@ -242,9 +246,34 @@ fn check(view: &RunView, retry: RetryStart) -> Result<(), Failure> {
     }
 }
 
+/// Refuses what a retry must not start: goals have checks of their own, and a principal acts for its own user only.
+fn check_caller(caller: &Caller, view: &RunView) -> Result<(), Failure> {
+    if view.agent.as_str().starts_with(RESERVED) {
+        let message = format!("run {} belongs to a goal and cannot be retried", view.run);
+        return Err(Failure::new(FailureKind::Conflict, "run_of_goal", message)
+            .with_hint("a goal continues with orchestrate_resume"));
+    }
+    if caller.proof == Proof::Principal && caller.subject != view.user {
+        let message = format!("run {} belongs to another user; a retry would act for that user", view.run);
+        return Err(Failure::new(FailureKind::Denied, "user_denied", message));
+    }
+    if view.parent.is_some() && view.provider.is_empty() {
+        let message = format!("run {} was refused before it started, so its parent has to start it again", view.run);
+        return Err(
+            Failure::new(FailureKind::Conflict, "never_started", message).with_hint("start the agent with spawn_run")
+        );
+    }
+    Ok(())
+}
+
 impl First {
     fn retry(&self) -> Retry {
         Retry { of: self.view.run, attempt: self.view.retry.map_or(0, |retry| retry.attempt) + 1 }
+    }
+
+    /// A limit of the first attempt, unless it came from the agent's definition of then: the agent is taken as it is now.
+    fn limit<T: PartialEq>(&self, value: Option<T>, of_agent: impl Fn(&Definition) -> Option<T>) -> Option<T> {
+        value.filter(|value| self.definition.as_deref().and_then(&of_agent).as_ref() != Some(value))
     }
 
     /// What it was asked, without what only a root has.
@@ -255,7 +284,7 @@ impl First {
         let accepted = self.accepted.clone();
         Start {
             agent: accepted.agent,
-            definition: self.definition.clone(),
+            definition: None,
             user: None,
             segments: accepted.segments,
             input: accepted.input,
@@ -265,11 +294,12 @@ impl First {
             parent_context: accepted.parent_context,
             metadata: accepted.metadata,
             timeout_ms: accepted.deadline.map(length),
-            run_timeout_ms: accepted.run_timeout_ms,
+            run_timeout_ms: self.limit(accepted.run_timeout_ms, |agent| agent.run_timeout_ms),
             // A run that was refused has no limit of its own.
-            max_iterations: Some(accepted.max_iterations).filter(|most| *most > 0),
-            budget_tokens: own.and_then(|part| part.tokens),
-            budget_cost: own.and_then(|part| part.cost),
+            max_iterations: self
+                .limit(Some(accepted.max_iterations).filter(|most| *most > 0), |agent| Some(agent.max_iterations)),
+            budget_tokens: self.limit(own.and_then(|part| part.tokens), |agent| agent.budget_tokens),
+            budget_cost: self.limit(own.and_then(|part| part.cost), |agent| agent.budget_cost),
             user_tier: None,
             sampling: accepted.models.sampling,
             hosts: accepted.narrowed_hosts,
@@ -282,10 +312,18 @@ impl First {
     fn root_start(&self) -> Start {
         let accepted = &self.accepted;
         let is_root = accepted.parent.is_none();
-        let parts = || accepted.part_budgets.iter();
-        let tokens = parts().filter_map(|part| part.tokens).chain(accepted.budget_tokens).min();
-        let cost: Option<Cost> = parts().filter_map(|part| part.cost).chain(accepted.budget_cost).min();
         let mut start = self.child_start();
+        let parts_above = || accepted.part_budgets.iter().filter(|part| part.run != self.view.run);
+        // A root's budget may be that of its agent; a child counted against that of its root.
+        let (all_tokens, all_cost) = match is_root {
+            true => (
+                self.limit(accepted.budget_tokens, |agent| agent.budget_tokens),
+                self.limit(accepted.budget_cost, |agent| agent.budget_cost),
+            ),
+            false => (accepted.budget_tokens, accepted.budget_cost),
+        };
+        let tokens = parts_above().filter_map(|part| part.tokens).chain(start.budget_tokens).chain(all_tokens).min();
+        let cost = parts_above().filter_map(|part| part.cost).chain(start.budget_cost).chain(all_cost).min();
         let alone =
             "the call that started the first attempt does not wait for it any more: this retry is a run of its own";
         Start {

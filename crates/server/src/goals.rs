@@ -57,6 +57,9 @@ pub trait GoalHost: Send + Sync {
     /// Whether this caller may have a goal that goes on from an earlier one.
     fn check_continued(&self, caller: &Caller, goal: &GoalInput) -> Result<(), Failure>;
 
+    /// Whether this caller may change the repository of a goal, and the goal.
+    fn check_repository(&self, caller: &Caller, goal: &Story) -> Result<(), Failure>;
+
     /// Removes the branch, refs, checkouts and folder of a goal that has ended.
     async fn remove(&self, key: &RunKey, goal: &Story) -> Result<GoalRemoved, Failure>;
 

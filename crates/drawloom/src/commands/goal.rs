@@ -216,10 +216,10 @@ pub(super) fn told(session: &Session, result: &GoalResult) -> Exit {
         }
     }
     if result.status == "stopped" {
-        let limit = match result.stop_reason.as_deref() {
-            Some("max_iterations") => " --max-iterations N",
-            _ => "",
-        };
+        // "max_iterations (4) reached" names the limit that has to be larger.
+        let limit = result.stop_reason.as_deref().and_then(|reason| reason.split_once(" (")).map(|(limit, _)| limit);
+        let limit = limit.filter(|limit| limit.starts_with("max_"));
+        let limit = limit.map(|limit| format!(" --{} MORE", limit.replace('_', "-"))).unwrap_or_default();
         output.note(format!("go on:       drawloom goal resume {}{limit}", result.run_id));
     }
     for left in result.worktree.iter().flat_map(|worktree| &worktree.left) {

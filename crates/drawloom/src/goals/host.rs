@@ -84,7 +84,7 @@ impl Host {
             if let Some((BackendKind::Model, _)) = self.backends.find(&backend.name) {
                 self.models.check(backend, request.max_cost.is_some())?;
             }
-            self.check_metering(backend, request)?;
+            self.check_metering(backend, request.max_tokens.is_some(), request.max_cost.is_some())?;
         }
         if request.cwd.is_some() && roles.worker.name.starts_with("agent:") {
             let message = format!(
@@ -112,20 +112,18 @@ impl Host {
     }
 
     /// Refuses a backend that does not report what the request limits.
-    fn check_metering(&self, backend: &Backend, request: &Orchestrate) -> Result<(), Failure> {
+    fn check_metering(&self, backend: &Backend, limits_tokens: bool, limits_cost: bool) -> Result<(), Failure> {
         let metering = match self.backends.find(&backend.name) {
             Some((BackendKind::Cli, _)) => {
                 self.clis.clis().find(&backend.name).map_err(|error| Failure::of(&error))?.metering()
             }
-            Some((BackendKind::Agent, agent)) if request.max_cost.is_some() => return self.models.check_price(&agent),
+            Some((BackendKind::Agent, agent)) if limits_cost => return self.models.check_price(&agent),
             _ => return Ok(()),
         };
         let (limit, hint) = match metering {
-            Metering::Tokens if request.max_cost.is_some() => ("max_cost", "use max_tokens (--max-tokens)"),
-            Metering::Nothing if request.max_cost.is_some() => ("max_cost", "use max_agent_calls (--max-agent-calls)"),
-            Metering::Nothing if request.max_tokens.is_some() => {
-                ("max_tokens", "use max_agent_calls (--max-agent-calls)")
-            }
+            Metering::Tokens if limits_cost => ("max_cost", "use max_tokens (--max-tokens)"),
+            Metering::Nothing if limits_cost => ("max_cost", "use max_agent_calls (--max-agent-calls)"),
+            Metering::Nothing if limits_tokens => ("max_tokens", "use max_agent_calls (--max-agent-calls)"),
             Metering::Cost | Metering::Tokens | Metering::Nothing => return Ok(()),
         };
         let message = format!("{limit} is set, and {} does not report what that limits", backend.name);
@@ -401,11 +399,12 @@ impl GoalHost for Host {
         Ok(Diagnosis { ok, backends, checks, timeouts: TIMEOUTS.map(str::to_owned).into(), recommendations })
     }
 
-    async fn land(&self, _: &Caller, goal: &Story, request: &OrchestrateLand) -> Result<GoalLanded, Failure> {
+    async fn land(&self, caller: &Caller, goal: &Story, request: &OrchestrateLand) -> Result<GoalLanded, Failure> {
         let failed = |error: &checkout::Error| Failure::new(error.kind(), error.code(), told(error));
         let Some(prepared) = goal.prepared() else {
             return Err(refuse("no_branch", "this goal has no repository, so it has nothing to land"));
         };
+        self.check_repository(caller, goal)?;
         if prepared.in_place {
             let top = prepared.repository.display();
             return Err(refuse("in_place", format!("the work of this goal is in {top} already, not committed"))
@@ -457,11 +456,17 @@ impl GoalHost for Host {
             if let Some((BackendKind::Model, _)) = self.backends.find(&backend.name) {
                 self.models.check(backend, goal.budget.max_cost.is_some())?;
             }
+            self.check_metering(backend, goal.budget.max_tokens.is_some(), goal.budget.max_cost.is_some())?;
         }
         match &goal.workspace {
             Some(workspace) => self.directory(caller, &workspace.directory).map(|_| ()),
             None => Ok(()),
         }
+    }
+
+    fn check_repository(&self, caller: &Caller, goal: &Story) -> Result<(), Failure> {
+        let Some(prepared) = goal.prepared().filter(|_| caller.proof == Proof::Principal) else { return Ok(()) };
+        self.directory(caller, &prepared.repository).map(|_| ())
     }
 
     async fn remove(&self, key: &RunKey, goal: &Story) -> Result<GoalRemoved, Failure> {

@@ -113,7 +113,8 @@ fn storm(driver: &str, slots: usize, arguments: &[&str]) {
         calls.len(),
         late.len()
     ));
-    assert!((4.0..=7.0).contains(&level), "{level} calls in flight");
+    // A busy machine takes time between two calls, in which none of them is in flight.
+    assert!((3.0..=7.0).contains(&level), "{level} calls in flight");
     assert!(refused * 10 < late.len(), "{refused} of {} calls refused", late.len());
     assert!(took <= 1.5 * ideal, "{took} ms where {ideal} ms are ideal");
 }

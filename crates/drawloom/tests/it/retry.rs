@@ -55,25 +55,34 @@ fn show(home: &Home, run: &str) -> Value {
 }
 
 #[test]
-fn a_retry_of_a_changed_agent_says_that_it_keeps_the_definition_of_the_first_attempt() {
+fn a_retry_uses_the_agent_as_it_is_now_and_says_that_it_changed() {
     let home = Home::new();
-    let config = TEAM.replace("delay_ms: 600000", "delay_ms: 1");
-    home.write("drawloom.yaml", &config);
+    let config = TEAM.replace("delay_ms: 600000", "delay_ms: 1").replace("contains: two", "contains: never");
+    home.write("drawloom.yaml", &config.replace("max_tokens: 100,", "max_tokens: 100, budget: { tokens: 5 },"));
     let lead = id(&home.run(&["run", "lead", "go", "--json"]).exits(0).json()["run_id"]);
     let runs = home.run(&["runs", "list", "--status", "failed", "--json"]).exits(0).json();
     let failed = id(&runs["runs"][0]["run_id"]);
-    let mended = config.replace("contains: two", "contains: never");
-    home.write(
-        "drawloom.yaml",
-        &mended.replace("description: Reads.", "system_prompt: Read well., description: Reads."),
-    );
-    let retried = home.run(&["runs", "retry", &failed, "--json"]).exits(0).json();
-    let warnings = retried["warnings"].to_string();
-    assert!(warnings.contains("the agent has changed since the first attempt"), "{retried}");
+    home.write("drawloom.yaml", &config);
+    let mended = home.run(&["runs", "retry", &failed, "--json"]).exits(0).json();
+    assert_eq!((&mended["status"], mended["retry_of"].as_str()), (&json!("completed"), Some(&*failed)), "{mended}");
+    assert!(mended["warnings"].to_string().contains("the agent has changed since the first attempt"), "{mended}");
     let shown = home.run(&["runs", "show", &lead]).exits(0);
-    assert!(shown.stdout.contains(&format!("retried as {}", id(&retried["run_id"]))), "{shown:?}");
-    let again = home.run(&["run", "reader", "two more", "--json"]).exits(0).json();
-    assert_eq!(again["final_text"], "read two more", "a new run has the changed agent: {again}");
+    assert!(shown.stdout.contains(&format!("retried as {}", id(&mended["run_id"]))), "{shown:?}");
+    // A limit of the request holds all the same.
+    let asked = home.run(&["call", "spawn_run", "agent=reader", "prompt=one", r#"budget={"tokens":5}"#]);
+    let asked = id(&asked.json()["run_id"]);
+    let again = home.run(&["runs", "retry", &asked, "--json"]).exits(1).json();
+    assert_eq!(again["error"]["code"], "budget_exhausted", "{again}");
+}
+
+#[test]
+fn a_goal_and_its_runs_are_not_retried() {
+    let home = Home::new();
+    let options = ["--no-cwd", "--backend", "mock", "--max-iterations", "1", "--json"];
+    let goal = home.run(&[&["goal", "run", "Write a briefing"][..], &options[..]].concat());
+    let goal = id(&goal.json()["run_id"]);
+    let refused = home.run(&["runs", "retry", &goal, "--completed", "--json"]).exits(1).json();
+    assert_eq!(refused["error"]["code"], "run_of_goal", "{refused}");
 }
 
 #[test]

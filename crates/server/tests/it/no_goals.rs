@@ -69,6 +69,10 @@ impl GoalHost for NoGoals {
         None
     }
 
+    fn check_repository(&self, _: &Caller, _: &Story) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn check_continued(&self, _: &Caller, _: &GoalInput) -> Result<(), Failure> {
         Ok(())
     }

@@ -53,7 +53,10 @@ pub(crate) fn is_visible(connection: &Connection, visible: &Visible, session: Se
 /// Makes the session unknown, so that no run joins it with a part missing.
 pub(crate) fn remove(connection: &Connection, tenant: &Tenant, session: SessionId) -> Result<()> {
     connection
-        .prepare("DELETE FROM sessions WHERE tenant = $1 AND session = $2")?
+        .prepare(
+            "DELETE FROM sessions WHERE tenant = $1 AND session = $2 AND NOT EXISTS \
+             (SELECT 1 FROM runs WHERE runs.tenant = $1 AND runs.session = $2)",
+        )?
         .execute(values![tenant, &session])
         .map(drop)
 }

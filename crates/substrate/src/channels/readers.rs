@@ -16,9 +16,6 @@ use super::{
     place::{CHANNELS, GROUP, prefix_of, range_of},
 };
 
-/// Readers that are looked at for one channel.
-const MAX_READERS: usize = 1_000;
-
 /// Pages in which stored things are listed.
 const PAGE: u32 = 256;
 
@@ -192,7 +189,7 @@ impl Channels {
             let page = self.parts.values.list_values(range, after.as_ref(), PAGE, now).await?;
             let is_last = (page.len() as u32) < PAGE;
             for (key, kept) in &page {
-                if !is_meant(key) || readers.len() == MAX_READERS {
+                if !is_meant(key) {
                     return Ok(readers);
                 }
                 readers.extend(ChannelReader::of(key, kept));

@@ -9,7 +9,7 @@ use crate::{
     runs::{How, MAX_RESULT_BYTES, MAX_WAIT_MS, Mode, RunResult, Spawned},
 };
 
-/// Runs a run that failed, was cancelled or timed out once more, with the same agent definition, prompt, input and limits. A child
+/// Runs a run that failed, was cancelled or timed out once more, with the same prompt, input and limits of its request, and the agent as it is defined now. A child
 /// run takes its place again while its parent waits for other child runs of the same call, and a run of a batch while the batch
 /// is unfinished; every other retry is a new top-level run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -20,7 +20,7 @@ use crate::{
 
 /// Run a run that has ended once more
 ///
-/// The retry has the same agent definition, prompt, input and limits. A child run takes its place again while its parent waits for
+/// The retry has the same prompt, input and limits of its request, and the agent as it is defined now. A child run takes its place again while its parent waits for
 /// other child runs of the same call; otherwise the retry is a new top-level run. `runs show` links both.
 #[derive(Debug, Args)]
 pub struct Retry {

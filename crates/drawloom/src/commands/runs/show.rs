@@ -296,7 +296,12 @@ impl Shown {
             0 => String::new(),
             cached => format!(", {} from the cache", count(cached)),
         };
-        line("tokens", format!("{} in, {} out{cached}", count(usage.input_tokens), count(usage.output_tokens)));
+        let (about, reserved) = match run.assumed_cost {
+            Some(_) => ("~", "; with what was reserved for calls that reported no usage"),
+            None => ("", ""),
+        };
+        let (input, out) = (count(usage.input_tokens), count(usage.output_tokens));
+        line("tokens", format!("{about}{input} in, {out} out{cached}{reserved}"));
         if let Some(cost) = run.cost {
             line("cost", assumed_money(cost, run.assumed_cost, &self.currency));
         }

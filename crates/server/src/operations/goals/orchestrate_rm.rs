@@ -32,6 +32,7 @@ impl Operation for OrchestrateRm {
             return Err(Failure::new(FailureKind::Conflict, "goal_running", message)
                 .with_hint("cancel it first with orchestrate_cancel"));
         }
+        goals.host.check_repository(call.caller, &read.story)?;
         goals.host.remove(&key(&read.view), &read.story).await.map(Answer::Value)
     }
 }

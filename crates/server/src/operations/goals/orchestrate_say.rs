@@ -25,7 +25,9 @@ impl Operation for OrchestrateSay {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<GoalSaid>, Failure> {
         let goals = &call.app.goals;
-        let view = goals.find(call.app, call.caller, input.run_id).await?;
+        let read = goals.read(call.app, call.caller, input.run_id).await?;
+        goals.host.check_repository(call.caller, &read.story)?;
+        let view = &read.view;
         if view.status.is_terminal() {
             let message = format!("goal {} has ended", view.run);
             return Err(Failure::new(FailureKind::Conflict, "goal_ended", message)
@@ -35,7 +37,7 @@ impl Operation for OrchestrateSay {
         if text.is_empty() {
             return Err(Failure::new(FailureKind::Invalid, "nothing_said", "text is empty"));
         }
-        let said = goals.questions.say(&key(&view), text).await?;
+        let said = goals.questions.say(&key(view), text).await?;
         Ok(Answer::Value(GoalSaid { run_id: view.run, said: said.texts }))
     }
 }
