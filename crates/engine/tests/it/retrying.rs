@@ -191,7 +191,7 @@ async fn a_run_that_has_not_ended_or_completed_is_refused_with_what_to_do() {
     let held = child(&house, &lead, 1, |view| view.status == Status::Running).await;
     let refused = retry(&house, &held).await.expect_err("it runs");
     assert_eq!(refused.code, "not_ended");
-    assert!(refused.hint.as_deref().is_some_and(|hint| hint.contains("drawloom runs cancel")), "{refused:?}");
+    assert!(refused.hint.as_deref().is_some_and(|hint| hint.contains("cancel_run")), "{refused:?}");
     assert_eq!(retry(&house, &done).await.expect_err("it completed").code, "completed");
     let all_the_same = RetryStart { run: done.run, completed: true };
     let again = house.engine.retry(&house.caller, all_the_same, None, Interest::None).await.expect("accepted");

@@ -25,19 +25,19 @@ impl Operation for OrchestrateSay {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<GoalSaid>, Failure> {
         let goals = &call.app.goals;
-        let read = goals.read(call.app, call.caller, input.run_id).await?;
-        goals.host.check_repository(call.caller, &read.story)?;
-        let view = &read.view;
+        let view = goals.find(call.app, call.caller, input.run_id).await?;
         if view.status.is_terminal() {
             let message = format!("goal {} has ended", view.run);
             return Err(Failure::new(FailureKind::Conflict, "goal_ended", message)
                 .with_hint("go on from it with orchestrate_resume and say"));
         }
+        let read = goals.read(call.app, call.caller, input.run_id).await?;
+        goals.host.check_repository(call.caller, &read.story)?;
         let text = input.text.trim();
         if text.is_empty() {
             return Err(Failure::new(FailureKind::Invalid, "nothing_said", "text is empty"));
         }
-        let said = goals.questions.say(&key(view), text).await?;
+        let said = goals.questions.say(&key(&view), text).await?;
         Ok(Answer::Value(GoalSaid { run_id: view.run, said: said.texts }))
     }
 }
