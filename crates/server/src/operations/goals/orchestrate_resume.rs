@@ -104,7 +104,7 @@ fn cannot(why: CannotGoOn, run: drawloom_contract::ids::RunId) -> Failure {
         CannotGoOn::NotEnded => refuse(
             "goal_running",
             format!("goal {run} has not ended, and it asks nothing"),
-            "say something to it with orchestrate_say (`drawloom goal say`), or cancel it first",
+            "say something to it with orchestrate_say, or cancel it first (orchestrate_cancel)",
         ),
         CannotGoOn::Completed => {
             refuse("goal_completed", format!("goal {run} is completed"), "say what is missing: `say` (`--say TEXT`)")

@@ -30,7 +30,7 @@ impl Operation for OrchestrateRm {
         if !read.view.status.is_terminal() {
             let message = format!("goal {} has not ended", read.view.run);
             return Err(Failure::new(FailureKind::Conflict, "goal_running", message)
-                .with_hint("cancel it first: orchestrate_cancel (`drawloom goal cancel`)"));
+                .with_hint("cancel it first (orchestrate_cancel)"));
         }
         goals.host.remove(&key(&read.view), &read.story).await.map(Answer::Value)
     }

@@ -29,7 +29,7 @@ impl Operation for OrchestrateSay {
         if view.status.is_terminal() {
             let message = format!("goal {} has ended", view.run);
             return Err(Failure::new(FailureKind::Conflict, "goal_ended", message)
-                .with_hint("go on from it with orchestrate_resume and say (`drawloom goal resume GOAL --say TEXT`)"));
+                .with_hint("go on from it with orchestrate_resume and say"));
         }
         let text = input.text.trim();
         if text.is_empty() {
