@@ -7,6 +7,7 @@ mod agent_memory;
 mod bash;
 mod beside;
 mod channels;
+mod checkout;
 mod floor;
 mod goals;
 mod grep;
@@ -102,6 +103,8 @@ enum Section {
     Channels,
     /// The goal loop with the mock team
     Goals,
+    /// A checkout of 20,000 files beside `git clone --shared`
+    Checkout,
     /// Start to the first answer
     Start,
     /// Time to resume 10,000 runs after `kill -9`
@@ -179,6 +182,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::Goals) {
         goals::measure(&bench, &mut figures).await?;
+    }
+    if wants(Section::Checkout) {
+        figures.checkout = Some(checkout::measure(&bench).await?);
     }
     if wants(Section::Start) {
         start::measure(&bench, &mut figures).await?;

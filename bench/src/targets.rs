@@ -27,6 +27,8 @@ pub(crate) struct Figures {
     pub(crate) bash_added: Option<f64>,
     /// Import of 200 agents.
     pub(crate) import: Option<Duration>,
+    /// Our checkout of a large repository by `git clone --shared`.
+    pub(crate) checkout: Option<f64>,
     /// What MCP adds to the same call over REST, in milliseconds: at worst of both eras.
     pub(crate) mcp_added: Option<f64>,
     /// What the thin client adds to it.
@@ -101,6 +103,7 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("drawloom run adds to the model's stream", 5.0, "%", figures.run_added.map(|share| share * 100.0));
     below("Grep beside ripgrep, at worst", 1.2, "times", figures.grep);
     below("Bash adds to sh -c", 10.0, "ms", figures.bash_added);
+    below("a checkout of 20,000 files beside git clone --shared", 1.3, "times", figures.checkout);
     below("import of 200 agents and 180 skills", 300.0, "ms", figures.import.map(milliseconds));
     below("thin client: start to tools/list", 15.0, "ms", figures.thin_start.map(milliseconds));
     below("thin client: memory", 12.0, "MB", figures.thin_memory.map(|bytes| bytes as f64 / 1e6));

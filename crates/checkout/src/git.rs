@@ -42,6 +42,8 @@ const SETTINGS: &[&str] = &[
     "commit.gpgSign=false",
     "credential.helper=",
     "merge.directoryRenames=false",
+    // As many as there are processors, for a checkout of many files.
+    "checkout.workers=0",
     "safe.directory=*",
 ];
 

@@ -52,7 +52,7 @@ impl Checkouts {
             self.check_free(goal).await?;
         }
         let index = self.copy_users_index(goal, facts).await?;
-        let mut scan = self.scan(goal, Repository::Ours, top, &index).await?;
+        let mut scan = self.scan_changed(goal, Repository::Ours, top, &index).await?;
         if is_head {
             let base = goal.record.prepared.base.to_string();
             let asked = ["diff-index", "--cached", "--name-only", "-z", "--no-renames", &base];
@@ -63,8 +63,6 @@ impl Checkouts {
         if options.in_place {
             check_clean(goal, &scan, is_head)?;
         }
-        scan.ignored.clear();
-        scan.special.clear();
         let included = self.listed_by(goal, top, &index, &options.include).await?;
         let (taken, copied) = self.divide(&scan, &included, options.uncommitted);
         self.warn(goal, &scan, &taken);

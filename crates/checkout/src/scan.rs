@@ -41,8 +41,26 @@ pub(crate) enum Tracked {
 }
 
 impl Checkouts {
-    /// Compares the files in `work_tree` with the index.
+    /// Compares the files in `work_tree` with the index, and lists what git does not see.
     pub(crate) async fn scan(
+        &self,
+        goal: &Goal,
+        repository: Repository,
+        work_tree: &Path,
+        index: &Path,
+    ) -> Result<Scan, Error> {
+        let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+        let ignored = self.git(goal, repository).work_tree(work_tree, index).args(ignored).ok();
+        let (scan, ignored) = tokio::join!(self.scan_changed(goal, repository, work_tree, index), ignored);
+        let (mut scan, ignored) = (scan?, parts(&ignored?.stdout));
+        let (top, skipped): (PathBuf, BTreeSet<Vec<u8>>) = (work_tree.to_owned(), ignored.iter().cloned().collect());
+        scan.ignored = ignored;
+        (scan.special, scan.too_deep) = blocking(move || unseen(&top, &skipped)).await;
+        Ok(scan)
+    }
+
+    /// The changed, new and deleted files alone.
+    pub(crate) async fn scan_changed(
         &self,
         goal: &Goal,
         repository: Repository,
@@ -51,9 +69,7 @@ impl Checkouts {
     ) -> Result<Scan, Error> {
         let git = || self.git(goal, repository).work_tree(work_tree, index);
         let asked = ["ls-files", "-z", "-t", "--modified", "--deleted", "--others", "--exclude-standard"];
-        let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-        let (listed, ignored) = tokio::join!(git().args(asked).ok(), git().args(ignored).ok());
-        let (listed, ignored) = (listed?, parts(&ignored?.stdout));
+        let listed = git().args(asked).ok().await?;
         let mut scan = Scan { has_too_many: listed.missing > 0, ..Scan::default() };
         let listed = match scan.has_too_many {
             true => git().args(["ls-files", "-z", "-t", "--modified", "--deleted"]).ok().await?.bytes()?,
@@ -64,9 +80,6 @@ impl Checkouts {
             let tracked = if tag == b"? " { Tracked::No } else { Tracked::Yes };
             scan.changed.insert(path.to_vec(), tracked);
         }
-        let (top, skipped): (PathBuf, BTreeSet<Vec<u8>>) = (work_tree.to_owned(), ignored.iter().cloned().collect());
-        scan.ignored = ignored;
-        (scan.special, scan.too_deep) = blocking(move || unseen(&top, &skipped)).await;
         Ok(scan)
     }
 }

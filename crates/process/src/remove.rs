@@ -1,6 +1,6 @@
-//! Removing what a command left, however deep. Directories inside others are moved up to the top before they are emptied, so
-//! that three open directories are enough and nothing recurses: a command can nest directories deeper than descriptors or a
-//! stack would last.
+//! Removing what a command left, however deep. Directories that are deep inside others are moved up to the top before they are emptied, so
+//! that a few open directories and a little stack are enough: a command can nest directories deeper than descriptors or a stack would
+//! last.
 
 use std::{
     io,
@@ -28,6 +28,9 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
+/// How deep directories are emptied where they are. What is deeper is moved up first, which costs more.
+const MAX_DEPTH: usize = 8;
+
 struct Removal {
     top: OwnedFd,
     /// The next name at the top.
@@ -39,13 +42,20 @@ struct Removal {
 }
 
 impl Removal {
-    /// Removes the files at the top and takes its directories apart.
+    /// Removes what is in the top, and takes apart what is deeper than [`MAX_DEPTH`].
     fn pass(&mut self) -> rustix::io::Result<()> {
         let top = self.top.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        self.each(&top, |removal, name| {
-            let directory = open(&removal.top, name)?;
-            removal.each(&directory, |removal, name| removal.move_up(&directory, name))?;
-            unlinkat(&removal.top, name, AtFlags::REMOVEDIR)
+        self.empty(&top, 1)
+    }
+
+    /// Removes what is in a directory that is so deep below the top.
+    fn empty(&mut self, directory: &OwnedFd, depth: usize) -> rustix::io::Result<()> {
+        self.each(directory, |removal, name| {
+            if depth == MAX_DEPTH {
+                return removal.move_up(directory, name);
+            }
+            removal.empty(&open(directory, name)?, depth + 1)?;
+            unlinkat(directory, name, AtFlags::REMOVEDIR)
         })
     }
 
@@ -53,7 +63,7 @@ impl Removal {
     fn each(
         &mut self,
         directory: &OwnedFd,
-        mut rest: impl FnMut(&mut Self, &std::ffi::CStr) -> rustix::io::Result<()>,
+        rest: impl Fn(&mut Self, &std::ffi::CStr) -> rustix::io::Result<()>,
     ) -> rustix::io::Result<()> {
         for entry in Dir::read_from(directory)? {
             let entry = entry?;

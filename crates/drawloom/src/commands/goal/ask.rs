@@ -117,3 +117,39 @@ async fn ask(session: &Session, goal: &GoalStatus) -> Result<OrchestrateResume, 
     }
     Ok(OrchestrateResume { token, answers, success_criteria: criteria, ..OrchestrateResume::default() })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_question_about_a_plan_names_who_works_and_what_must_hold() {
+        let backend = |name: &str, model: Option<&str>| json!({ "name": name, "model": model });
+        let mut plan = json!({
+            "roles": {
+                "planner": backend("codex", None),
+                "worker": backend("claude_code", Some("opus")),
+                "reviewer": backend("codex", None),
+            },
+            "skip_permissions": true,
+            "in_place": false,
+            "verify": ["npm test", "npm run lint"],
+            "protect": ["test/**"],
+            "budget": { "max_iterations": 4, "max_tokens": 1000 },
+        });
+        assert_eq!(
+            terms(&plan),
+            [
+                "backends:    planner codex, workers claude_code (opus), reviewer codex",
+                "permissions: workers use all their tools without asking, in checkouts of their own",
+                "verify:      npm test, npm run lint",
+                "protect:     test/**",
+                "limits:      4 iterations, 1000 tokens, no limit of cost",
+            ]
+        );
+        plan["roles"] = json!(null);
+        assert_eq!(terms(&plan).len(), 1, "a goal of an earlier version tells only its limits");
+    }
+}

@@ -145,18 +145,15 @@ impl Doctor {
         match output.format() {
             Format::Json => output.json(&found),
             Format::Human => {
-                show(session, &found.backends);
+                // Each problem has a line of its own below, where it is not cut.
+                let without: Vec<BackendInfo> =
+                    found.backends.iter().map(|backend| BackendInfo { problem: None, ..backend.clone() }).collect();
+                show(session, &without);
                 for check in &found.checks {
                     let (style, mark) = if check.ok { (Style::Good, "ok") } else { (Style::Bad, "problem") };
                     output.line(format!("{} {}: {}", output.styled(style, mark), check.name, check.found));
                 }
-                // The table has the problems of the backends.
-                let is_in_table = |advice: &&String| {
-                    found.backends.iter().any(|backend| {
-                        advice.strip_prefix(&format!("{}: ", backend.name)) == backend.problem.as_deref()
-                    })
-                };
-                for advice in found.recommendations.iter().filter(|advice| !is_in_table(advice)) {
+                for advice in &found.recommendations {
                     output.line(format!("- {advice}"));
                 }
                 output.line("Limits of time:");

@@ -163,12 +163,12 @@ pub(super) fn lines(event: &GoalEvent) -> Vec<(Style, String)> {
 fn counts(event: &GoalEvent) -> String {
     let data = &event.data;
     let number = |name: &str| data[name].as_u64().unwrap_or_default();
-    let mut parts = vec![
-        format!("{} of {} subgoals done", number("subgoals_ok"), number("subgoals_total")),
-        format!("verification {}", if data["verification_ok"] == true { "ok" } else { "failed" }),
-    ];
+    let mut parts = vec![format!("{} of {} subgoals done", number("subgoals_ok"), number("subgoals_total"))];
+    if data["verification_ok"] == false {
+        parts.push("verification failed".into());
+    }
     if number("agent_calls") > 0 {
-        parts.push(format!("{} calls", number("agent_calls")));
+        parts.push(format!("{} calls so far", number("agent_calls")));
     }
     if number("tokens") > 0 {
         parts.push(format!("{} tokens", count(number("tokens"))));
@@ -176,7 +176,7 @@ fn counts(event: &GoalEvent) -> String {
     if let Some(cost) = data["cost"].as_f64().filter(|cost| *cost > 0.0) {
         parts.push(format!("cost {cost:.2}"));
     }
-    format!("so far: {}", parts.join(" · "))
+    parts.join(" · ")
 }
 
 fn short(commit: &str) -> &str {

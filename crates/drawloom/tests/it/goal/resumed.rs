@@ -1,7 +1,12 @@
 //! Goals that go on after their end, that are told something while they work, and that are removed.
 
-use std::{fs, fs::File, process::Command};
+use std::{
+    fs,
+    fs::File,
+    process::{Command, Stdio},
+};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::Project;
@@ -80,6 +85,30 @@ WORK alpha: echo one > one.txt
     );
     let ended = project.run(&["goal", "say", id(&started), "Too late.", "--json"]).exits(2).json();
     assert_eq!(ended["error"]["code"], "goal_ended", "{ended}");
+}
+
+#[test]
+fn a_goal_goes_on_when_its_terminal_is_closed() {
+    let project = Project::new();
+    let slow = project.add_cli("slow", "cat STATE/gate > /dev/null\nCLI");
+    let gate = slow.join("gate");
+    assert!(Command::new("mkfifo").arg(&gate).status().expect("mkfifo").success());
+    let goal = "\
+Write a file.
+PLAN: [{\"id\":\"alpha\",\"description\":\"write\"}]
+WORK alpha: echo one > one.txt
+";
+    let words = ["goal", "run", goal, "--backend", "script", "--worker", "slow", "--criteria", "It is done."];
+    let mut command = project.command(&words);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    // Opening it waits until the worker reads.
+    let open = File::options().write(true).open(&gate).expect("the worker");
+    kill_process(Pid::from_child(&child), Signal::HUP).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(129));
+    drop(open);
+    let result = project.run(&["goal", "result", "last", "--wait", "--json"]).exits(0).json();
+    assert_eq!(result["status"], "completed", "{result:#}");
 }
 
 #[test]
