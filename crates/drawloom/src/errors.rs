@@ -236,6 +236,8 @@ errors! {
         "already_retried": "The run was retried before.", "Retry the run that the message names, when it has ended.";
         "child_run": "A child run cannot be deleted alone.", "Delete its top-level run.";
         "completed": "The run completed.", "Pass `--completed` to run it once more all the same.";
+        "never_started": "The child run was refused before it started, so there is nothing to retry.", "Start the agent with `spawn_run`.";
+        "run_of_goal": "Runs of a goal cannot be retried.", "Go on from the goal: `drawloom goal resume GOAL`.";
         "not_ended": "The run has not ended.", "Wait for it, or cancel it.";
         "not_waiting": "The call that started a child run does not wait for others any more.", "Retry the child run again; it becomes a run of its own.";
         "run_of_batch": "A run of a batch cannot be deleted alone.", "Delete the batch.";

@@ -81,7 +81,7 @@ fn a_goal_and_its_runs_are_not_retried() {
     let options = ["--no-cwd", "--backend", "mock", "--max-iterations", "1", "--json"];
     let goal = home.run(&[&["goal", "run", "Write a briefing"][..], &options[..]].concat());
     let goal = id(&goal.json()["run_id"]);
-    let refused = home.run(&["runs", "retry", &goal, "--completed", "--json"]).exits(1).json();
+    let refused = home.run(&["runs", "retry", &goal, "--completed", "--json"]).exits(2).json();
     assert_eq!(refused["error"]["code"], "run_of_goal", "{refused}");
 }
 
