@@ -277,6 +277,7 @@ fn a_section_with_mistakes_says_them_all() {
         "neither": {},
         "empty": { "command": [] },
         "typo": { "command": ["x", "{promt_file}"] },
+        "texts": { "command": ["x", "{prompt}", "{system}", "{combined}"] },
         "far": { "preset": "aider", "readable_paths": ["/no/such/path"], "writable_paths": ["relative"] },
         "bad name": { "preset": "aider" }
     }))

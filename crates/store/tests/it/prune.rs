@@ -78,7 +78,9 @@ async fn named_trees_go_whatever_their_age_and_none_while_a_run_has_not_ended() 
     assert_eq!(remove(&[3, 1]).await, None, "a child has not ended");
     assert_eq!(remove(&[2]).await, None, "no root");
     assert_eq!(count(&bench).await, 4);
+    let sessions = rows(&bench, "sessions");
     assert_eq!(remove(&[3]).await, Some(Pruned { trees: 1, runs: 1, records: 2, blobs: 0 }));
+    assert_eq!(rows(&bench, "sessions"), sessions, "a run that stays has the session too");
     bench.append(after(key(2), 2, [completed()])).await;
     assert_eq!(remove(&[1]).await, Some(Pruned { trees: 1, runs: 2, records: 6, blobs: 2 }));
     assert_eq!(remove(&[1]).await, None, "it is gone");

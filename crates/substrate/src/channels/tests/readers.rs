@@ -90,3 +90,15 @@ async fn what_every_reader_of_a_queue_has_read_is_removed_an_hour_later() {
     assert_eq!(it.channels.sweep().await, Ok(2), "the group has not acknowledged 3 and was not given 4");
     assert_eq!((messages(&it, "work").await, messages(&it, "news").await), (2, 4));
 }
+
+#[tokio::test]
+async fn all_readers_of_a_channel_count_however_many_there_are() {
+    let it = setup(json!({ "work": {} }));
+    it.publish("work", json!(1)).await;
+    for number in 0..1_001 {
+        let member = Subscribe { group: Some(format!("g{number:04}")), ..ask(1) };
+        it.take("work", &member, &by(&caller("ann"), None)).await.expect("taken");
+    }
+    let found = it.channels.count(&Tenant::default_tenant(), "work").await.expect("a store").unread;
+    assert_eq!(found.readers.len(), 1_001);
+}
