@@ -333,7 +333,7 @@ pub trait RunReader: Send + Sync {
     /// The retry of each of these runs that was retried, as pairs of run and retry.
     async fn list_retries(&self, tenant: &Tenant, runs: &[RunId]) -> Result<Vec<(RunId, RunId)>, StoreError>;
 
-    /// The newest attempts of a batch's runs, by index; none when there is no such batch, or not all its runs are visible.
+    /// The newest attempts of a batch's runs, by index. Returns `None` if the batch is unknown or some of its runs are not visible.
     async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError>;
 
     /// A pinned definition.

@@ -162,7 +162,7 @@ pub(crate) fn read_note(directory: &Path) -> Option<Note> {
     serde_json::from_slice(&fs::read(directory.join(FILE)).ok()?).ok()
 }
 
-/// Removes what a data directory says of its project, after its data was moved: it is no project's any more.
+/// Removes what a data directory says of its project, after its data was moved, so that it is not listed any more.
 pub(crate) fn remove_note(directory: &Path) -> io::Result<()> {
     match fs::remove_file(directory.join(FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

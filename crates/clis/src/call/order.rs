@@ -291,7 +291,7 @@ fn time_limit(asked: Option<u32>, config: Option<u32>) -> Duration {
             asked.map_or(limit, |asked| asked.min(limit)).into()
         }
     };
-    // A century is no limit, and deadlines that far can be added to any time.
+    // A hundred years stand for "no limit": the sum with the current time does not overflow.
     Duration::from_secs(seconds.min(100 * 365 * 86_400))
 }
 

@@ -52,7 +52,7 @@ impl Rm {
         }
         let lock = data.lock("projects rm")?;
         let removed = goals::forget_all(&data, &checkouts).await?;
-        // The store goes first: data without it is no project's any more.
+        // Remove the store first: a directory without it does not count as data after a crash.
         let (directory, failed) = (data.path(), |path: &Path, error: std::io::Error| {
             CommandError::failed("cannot_remove", format!("cannot remove {}: {error}", path.display()))
         });
