@@ -46,7 +46,8 @@ def main():
     parser.add_argument("--readable", type=Path, action="append", default=[], help="a directory that the CLI needs and the old build hides")
     parser.add_argument("--cli", choices=CLIS, action="append")
     options = parser.parse_args()
-    options.work = options.work.resolve()
+    for name in ("hosts", "aider", "work"):
+        setattr(options, name, getattr(options, name).resolve())
     print(f"medians of {options.pairs} pairs, ms")
     print(f"{'CLI':12} {'':10} {'new':>6} {'old':>6} {'new-old':>8}  quartiles")
     for cli in options.cli or CLIS:

@@ -43,10 +43,22 @@ pub(crate) struct Root {
     pub(crate) settings: Vec<String>,
     /// Directories with settings, which the copy shows read-only.
     pub(crate) shared: Vec<String>,
+    /// Files that the copy begins with, when the user has none of what makes them wrong.
+    #[serde(skip)]
+    pub(crate) prepared: Option<Prepared>,
     pub(crate) logins: Vec<Login>,
     /// Files of sessions; patterns in which `{session}` is the id of the process's own.
     pub(crate) sessions: Vec<String>,
     pub(crate) keep: Keep,
+}
+
+/// Files that spare a CLI work which it would begin anew in each copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Prepared {
+    /// Names in the user's directory; with one of them the work is needed.
+    pub(crate) unless: &'static [&'static str],
+    /// Names and texts.
+    pub(crate) files: &'static [(&'static str, &'static str)],
 }
 
 /// Where sessions are kept.
@@ -90,6 +102,11 @@ impl Root {
 
     pub(crate) fn shared(mut self, names: &[&str]) -> Self {
         self.shared.extend(names.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    pub(crate) fn prepared(mut self, prepared: Prepared) -> Self {
+        self.prepared = Some(prepared);
         self
     }
 

@@ -15,13 +15,24 @@ use crate::{
     },
     reply::{Problem, ProblemKind, Reply},
     seed::Seed,
-    state::{Keep, Login, Root, State},
+    state::{Keep, Login, Prepared, Root, State},
 };
 
 pub(crate) struct Opencode;
 
 /// What to do without a login.
 const LOG_IN: &str = "run `opencode auth login` as drawloom's user";
+
+/// What opencode finds where it has installed its library for plugins before. Without it each run installs the library in the background,
+/// which takes half a second of processor time and the network, and ends with the run. Plugins and tools of the user need it.
+const NO_PLUGINS: Prepared = Prepared {
+    unless: &["node_modules", "package.json", "package-lock.json", "plugin", "plugins", "tool", "tools"],
+    files: &[
+        ("node_modules/.package-lock.json", "{}"),
+        ("package.json", r#"{"dependencies":{"@opencode-ai/plugin":"*"}}"#),
+        ("package-lock.json", r#"{"packages":{"":{"dependencies":{"@opencode-ai/plugin":"*"}}}}"#),
+    ],
+};
 
 impl Preset for Opencode {
     fn title(&self) -> &str {
@@ -79,7 +90,8 @@ impl Preset for Opencode {
                 "tools",
                 "instructions",
                 "node_modules",
-            ]);
+            ])
+            .prepared(NO_PLUGINS);
         State { roots: vec![data, state, cache, config], readable: Vec::new() }
     }
 

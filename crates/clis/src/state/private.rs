@@ -104,6 +104,13 @@ impl Private {
                     user.copy(&user.find(pattern), &copy)?;
                 }
             }
+            if let Some(prepared) = root.prepared
+                && !prepared.unless.iter().any(|name| root.path.join(name).exists())
+            {
+                for (name, text) in prepared.files {
+                    copy.write(Path::new(name), text.as_bytes(), 0o600)?;
+                }
+            }
             record.accounts.push(account(root, |login| users_value(root, login)));
             let bases = root.logins.iter().map(|login| give(root, login, &copy)).collect::<io::Result<_>>()?;
             record.bases.push(bases);

@@ -319,3 +319,23 @@ async fn databases_that_a_version_makes_at_its_first_start_are_made_once_and_hol
     assert_eq!(found(), "none\n", "another version makes its own");
     assert_eq!(fs::read_dir(machine.at("clis/seeds")).expect("the seeds").count(), 1);
 }
+
+#[tokio::test]
+async fn opencode_installs_its_library_only_for_users_who_have_plugins_or_tools() {
+    for (file, expected) in [
+        ("opencode.json", "prepared"),
+        ("tool/mine.ts", "as it is"),
+        ("package.json", "as it is"),
+        ("plugins/a.js", "as it is"),
+    ] {
+        let machine = Machine::new();
+        let home = machine.at("home/.config/opencode");
+        put(&home.join(file), "{}");
+        let script = "cd $XDG_CONFIG_HOME/opencode; [ -e package-lock.json ] && [ -e node_modules ] && said=prepared || said='as it is'; \
+                      echo \"{\\\"type\\\":\\\"text\\\",\\\"part\\\":{\\\"text\\\":\\\"$said\\\"}}\"; \
+                      echo '{\"type\":\"step_finish\",\"part\":{\"reason\":\"stop\"}}'";
+        let tool = machine.tool_of("opencode", script, json!({ "preset": "opencode" }));
+        assert_eq!(machine.call(&tool, json!({})).await.expect("it runs").text, expected, "{file}");
+        assert_eq!(contents(&home).keys().collect::<Vec<_>>(), [file], "the user's directory stays as it is");
+    }
+}
