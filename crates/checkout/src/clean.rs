@@ -131,6 +131,14 @@ impl Checkouts {
     }
 
     pub async fn info(&self, goal: &str) -> Result<Info, Error> {
+        match self.describe(goal).await? {
+            (info, None) => Ok(info),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// The same for a goal whose repository is gone or replaced: what is ours is described without `head`, beside the reason.
+    pub async fn describe(&self, goal: &str) -> Result<(Info, Option<Error>), Error> {
         let goal = self.goal(goal).await?;
         let mut checkouts = Vec::new();
         for (name, state) in states(&goal).await? {
@@ -146,9 +154,14 @@ impl Checkouts {
                 });
             }
         }
-        let head = self.read_ref(&goal, &format!("refs/heads/{}", goal.record.prepared.branch)).await?;
+        let read = self.read_ref(&goal, &format!("refs/heads/{}", goal.record.prepared.branch)).await;
+        let (head, problem) = match read {
+            Ok(head) => (head, None),
+            Err(error) => (None, Some(error)),
+        };
         let record = goal.record;
-        Ok(Info { goal: record.goal, directory: record.directory, prepared: record.prepared, head, checkouts })
+        let (directory, prepared) = (record.directory, record.prepared);
+        Ok((Info { goal: record.goal, directory, prepared, head, checkouts }, problem))
     }
 
     /// What the goal uses on the disk. Sparse files count as what they take.

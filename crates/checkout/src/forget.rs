@@ -26,6 +26,8 @@ pub struct Forgotten {
     /// How many other refs were removed.
     pub refs: usize,
     pub bytes: u64,
+    /// What may be left in the repository, which is gone or replaced, with the reason.
+    pub left: Option<String>,
 }
 
 /// What becomes of the goal's branch, which has its result.
@@ -43,15 +45,25 @@ impl Checkouts {
         if let Some(mut found) = self.find_goal(goal).await? {
             let _refs = self.lock_refs(goal).await;
             found.record.is_cleaned = true;
-            // A repository that is gone has no refs.
-            if found.record.common.is_dir() {
-                self.release(&found).await?;
-                self.remove_refs(&found, branch, &mut forgotten).await?;
-                forgotten.repository = Some(found.record.prepared.repository);
+            match self.check_opened_again(&found.record.opened()) {
+                Ok(()) => {
+                    self.release(&found).await?;
+                    self.remove_refs(&found, branch, &mut forgotten).await?;
+                    forgotten.repository = Some(found.record.prepared.repository);
+                }
+                // What git would open there is not the repository of the goal.
+                Err(reason) => forgotten.left = Some(left_in(&found, &reason)),
             }
         }
         forgotten.bytes = self.forget_directory(goal).await?;
         Ok(forgotten)
+    }
+
+    /// Whether the repository of a goal is where the goal was prepared. Also true of a goal without one.
+    pub async fn has_repository(&self, goal: &str) -> Result<bool, Error> {
+        let Some(mut found) = self.find_goal(goal).await? else { return Ok(true) };
+        found.record.is_cleaned = true;
+        Ok(self.check_opened_again(&found.record.opened()).is_ok())
     }
 
     /// Removes the directory of a goal, and nothing of its repository. Returns the number of bytes.
@@ -106,4 +118,14 @@ impl Checkouts {
         }
         Ok(())
     }
+}
+
+fn left_in(goal: &Goal, reason: &Error) -> String {
+    let (name, prepared) = (goal.name(), &goal.record.prepared);
+    let repository = prepared.repository.display();
+    let cause = std::error::Error::source(reason).map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!(
+        "the branch {} and refs/drawloom/{name}/ may be left in the repository that was {repository}: {reason}{cause}",
+        prepared.branch
+    )
 }

@@ -97,6 +97,8 @@ pub enum CommitError {
     ChildExists { parent: RunId, call: Seq, index: u32 },
     #[error("run {run} was already retried as {by}")]
     AlreadyRetried { run: RunId, by: RunId },
+    #[error("run {0} was deleted and cannot be retried")]
+    RetriedGone(RunId),
     #[error("call {call} of run {parent} waits for no other child")]
     NotWaiting { parent: RunId, call: Seq },
     #[error("agent_id {agent_id} is already in use by the active run {run}")]
@@ -172,7 +174,7 @@ impl Explain for StoreError {
 impl Explain for CommitError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::UnknownSession(_) => FailureKind::NotFound,
+            Self::UnknownSession(_) | Self::RetriedGone(_) => FailureKind::NotFound,
             Self::Refused(error) => error.kind(),
             Self::LostOwnership { .. } => FailureKind::Unavailable,
             Self::Store(error) => error.kind(),
@@ -187,6 +189,7 @@ impl Explain for CommitError {
             Self::Refused(error) => error.code(),
             Self::ChildExists { .. } => "child_exists",
             Self::AlreadyRetried { .. } => "already_retried",
+            Self::RetriedGone(_) => "unknown_run",
             Self::NotWaiting { .. } => "not_waiting",
             Self::AgentIdInUse { .. } => "agent_id_in_use",
             Self::UnknownSession(_) => "unknown_session",

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{RunKey, Tenant},
+    ids::{RunId, RunKey, Tenant},
     journal::StoreError,
     time::Timestamp,
 };
@@ -13,6 +13,8 @@ pub struct Prune {
     /// Only of this tenant; of all, when absent.
     pub tenant: Option<Tenant>,
     pub ended_before: Timestamp,
+    /// Roots that stay whatever their age: goals that have more than their rows in the store.
+    pub keep: std::collections::BTreeSet<RunId>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -21,6 +21,8 @@ pub const MOST_VALUE_BYTES: usize = 1024 * 1024;
 /// The spaces of memory and of artifacts. What their owner `run/ID` has goes when the tree of that root is pruned.
 pub const MEMORY: Space = Space::of("memory");
 pub const ARTIFACTS: Space = Space::of("artifacts");
+/// Questions of goals to people, what was said to goals, and which goal goes on from which.
+pub const GOALS: Space = Space::of("goals");
 /// The space of evaluations. What its owner `run/ID` has goes when that run is pruned.
 pub const EVALUATIONS: Space = Space::of("evaluations");
 

@@ -237,7 +237,10 @@ errors! {
         "child_run": "A child run cannot be deleted alone.", "Delete its top-level run.";
         "completed": "The run completed.", "Pass `--completed` to run it once more all the same.";
         "never_started": "The child run was refused before it started, so there is nothing to retry.", "Start the agent with `spawn_run`.";
-        "run_of_goal": "Runs of a goal cannot be retried.", "Go on from the goal: `drawloom goal resume GOAL`.";
+        "goal_continued": "The goal was resumed already, and the goal that went on from it has ended or belongs to another user.", "Resume the goal that the message names.";
+        "goals_unreadable": "The folder of goals cannot be listed, so the server does not know which runs belong to a goal with a branch.", "Make the folder readable.";
+        "reserved_agent": "Agents named `drawloom/…` are parts of drawloom and cannot be started directly.", "Start a goal: `drawloom goal run`.";
+        "run_of_goal": "Runs of a goal cannot be retried, and a goal with a branch, refs or a folder cannot be deleted.", "Go on from the goal: `drawloom goal resume GOAL`; before you delete it: `drawloom goal rm GOAL`.";
         "not_ended": "The run has not ended.", "Wait for it, or cancel it.";
         "not_waiting": "The call that started a child run does not wait for others any more.", "Retry the child run again; it becomes a run of its own.";
         "run_of_batch": "A run of a batch cannot be deleted alone.", "Delete the batch.";

@@ -7,6 +7,7 @@ mod forget;
 mod host;
 mod left;
 mod models;
+mod remove;
 mod volumes;
 mod workspace;
 mod worktrees;

@@ -1,6 +1,7 @@
 //! Removing what ended long ago, once an hour, while a server runs.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,6 +10,7 @@ use std::{
 };
 
 use drawloom_contract::{
+    ids::RunId,
     retention::{Prune, Retention},
     time::{Clock, Instant, Timestamp},
 };
@@ -38,12 +40,14 @@ impl Sweeps {
     }
 }
 
-/// Removes what ended longer ago than `max_age`, and values whose time is over, now and then every hour, for ever.
+/// Removes what ended longer ago than `max_age`, and values whose time is over, now and then every hour, for ever. `kept` lists roots that
+/// stay.
 pub(crate) async fn keep(
     retention: Arc<dyn Retention>,
     clock: Arc<dyn Clock>,
     max_age: Option<Duration>,
     sweeps: Arc<Sweeps>,
+    kept: impl Fn() -> std::io::Result<BTreeSet<RunId>>,
 ) {
     let mut today = Today::new(clock.now(), clock.wall());
     loop {
@@ -56,26 +60,35 @@ pub(crate) async fn keep(
             Err(error) => tracing::warn!(%error, "expired values could not be removed; it is tried again in an hour"),
         }
         if let Some(max_age) = max_age {
-            prune(&*retention, earlier(date, max_age), &sweeps).await;
+            match kept() {
+                Ok(keep) => {
+                    let prune = Prune { tenant: None, ended_before: earlier(date, max_age), keep };
+                    remove(&*retention, &prune, &sweeps).await;
+                }
+                Err(error) => not_pruned(&error, &sweeps),
+            }
         }
         clock.sleep_until(now.after(EVERY)).await;
     }
 }
 
-async fn prune(retention: &dyn Retention, ended_before: Timestamp, sweeps: &Sweeps) {
-    match retention.prune(&Prune { tenant: None, ended_before }).await {
+async fn remove(retention: &dyn Retention, prune: &Prune, sweeps: &Sweeps) {
+    match retention.prune(prune).await {
         Ok(pruned) => {
             sweeps.done.fetch_add(1, Ordering::Relaxed);
             if pruned.runs > 0 {
                 let (trees, runs, records) = (pruned.trees, pruned.runs, pruned.records);
-                tracing::info!(trees, runs, records, ended_before = %ended_before.to_rfc3339(), "runs were pruned");
+                let ended_before = prune.ended_before.to_rfc3339();
+                tracing::info!(trees, runs, records, %ended_before, "runs were pruned");
             }
         }
-        Err(error) => {
-            sweeps.failed.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%error, "runs could not be pruned; it is tried again in an hour");
-        }
+        Err(error) => not_pruned(&error, sweeps),
     }
+}
+
+fn not_pruned(error: &dyn std::error::Error, sweeps: &Sweeps) {
+    sweeps.failed.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!(%error, "runs could not be pruned; it is tried again in an hour");
 }
 
 /// How long a wall clock that was set must stay as it was set before it is believed. A wrong date would remove everything.
@@ -204,7 +217,8 @@ mod tests {
         let broom = Arc::new(Broom { asked: Mutex::default(), expired: Mutex::default(), told: Semaphore::new(0) });
         let sweeps = Arc::<Sweeps>::default();
         let max_age = Duration::from_secs(90 * 86_400);
-        let keeping = tokio::spawn(keep(broom.clone(), clock.clone(), Some(max_age), sweeps.clone()));
+        let keeping =
+            tokio::spawn(keep(broom.clone(), clock.clone(), Some(max_age), sweeps.clone(), || Ok(BTreeSet::new())));
         for _ in 0..passes {
             broom.told.acquire().await.expect("it is open").forget();
             clock.set_forward_ms.store(forward.as_millis() as u64, Ordering::Relaxed);

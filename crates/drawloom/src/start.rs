@@ -366,7 +366,8 @@ pub async fn start(mut parts: Parts) -> Result<Running, CommandError> {
             clock::watch();
             let retention: Arc<dyn Retention> = running.store.clone();
             let max_age = parts.loaded.config.retention.max_age();
-            let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
+            let kept = goals.repositories.clone().list_kept();
+            let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps, kept);
             running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
             let tenants = tenants(&parts.loaded);
             let repositories = goals.repositories.clone();

@@ -114,7 +114,7 @@ impl Engine {
         };
         match (planned, kept) {
             (Ok(planned), _) => Ok(Ok(planned)),
-            (Err(failure), Some(start)) if is_of_one_run(&failure) => {
+            (Err(failure), Some(start)) if is_of_one_run(&failure, &start) => {
                 self.refused_run(start, Origin::Batch { caller, place }, failure).map(Err)
             }
             (Err(failure), _) => Err(failure),

@@ -111,7 +111,7 @@ impl RunTask {
             let kept = (collect == Collect::Many).then(|| start.clone());
             match (plan(link.clone(), start), kept) {
                 (Ok(child), _) => planned.push(child),
-                (Err(failure), Some(start)) if is_of_one_run(&failure) => {
+                (Err(failure), Some(start)) if is_of_one_run(&failure, &start) => {
                     let run = self.engine.refused_run(start, Origin::Call { parent, link }, failure);
                     refused.push(run.map_err(said)?);
                 }

@@ -61,7 +61,7 @@ impl Engine {
             let message = "the user_id looks like a secret; user ids are stored and displayed";
             return Err(Failure::new(FailureKind::Invalid, "secret_user_id", message).with_hint("choose another one"));
         }
-        let pinned = self.find_agent(&caller.tenant, &start)?;
+        let pinned = self.find_agent(&caller.tenant, &start, None)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
@@ -161,7 +161,7 @@ impl Engine {
         let now = self.wall();
         let own_time = start.timeout_ms.map(Duration::from_millis);
         let deadline = left.into_iter().chain(own_time).min().map(|time| now.after(time));
-        let pinned = self.below(parent, above, self.find_agent(&parent.tenant, &start)?);
+        let pinned = self.below(parent, above, self.find_agent(&parent.tenant, &start, Some(&parent.agent))?);
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
@@ -251,8 +251,16 @@ impl Engine {
         self.pins.pin(&parent.tenant, &Arc::new(definition), &self.parts.redactor, &self.toolbox)
     }
 
-    fn find_agent(&self, tenant: &Tenant, start: &Start) -> Result<Arc<Pinned>, Failure> {
+    /// The agent of a new run; `parent` is the agent that starts it.
+    fn find_agent(&self, tenant: &Tenant, start: &Start, parent: Option<&AgentName>) -> Result<Arc<Pinned>, Failure> {
         let name = &start.agent;
+        // Operations of drawloom bring the definition, and a goal starts its own roles.
+        if name.is_reserved() && start.definition.is_none() && !parent.is_some_and(AgentName::is_reserved) {
+            let message = format!("agent \"{name}\" is part of drawloom and cannot be started directly");
+            return Err(
+                Failure::new(FailureKind::Denied, "reserved_agent", message).with_hint("start a goal with orchestrate")
+            );
+        }
         let found = start.definition.clone().or_else(|| self.parts.definitions.find(tenant, name));
         let Some(definition) = found else {
             let known: Vec<String> =

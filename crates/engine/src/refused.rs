@@ -32,13 +32,14 @@ pub(crate) struct Refused {
     view: RunView,
 }
 
-/// Whether a failure concerns one run of a batch: not the server, and no name that must not be stored.
-pub(crate) fn is_of_one_run(failure: &Failure) -> bool {
+/// Whether a failure concerns one run of a batch: not the server, and no name that must not be stored. A failed run of a reserved agent
+/// would be listed as a goal.
+pub(crate) fn is_of_one_run(failure: &Failure, start: &Start) -> bool {
     let is_of_request = matches!(
         failure.kind,
         FailureKind::NotFound | FailureKind::Conflict | FailureKind::Invalid | FailureKind::Denied
     );
-    is_of_request && !failure.code.starts_with("secret_")
+    is_of_request && !failure.code.starts_with("secret_") && !start.agent.is_reserved()
 }
 
 impl Engine {

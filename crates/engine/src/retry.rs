@@ -28,9 +28,6 @@ use crate::{
     trees::NoGrowth,
 };
 
-/// How names of agents begin that only drawloom defines.
-const RESERVED: &str = "drawloom/";
-
 const AGENT_CHANGED: &str =
     "the agent has changed since the first attempt; this retry uses the agent as it is defined now";
 
@@ -248,7 +245,7 @@ fn check(view: &RunView, retry: RetryStart) -> Result<(), Failure> {
 
 /// Refuses what a retry must not start: goals have checks of their own, and a principal acts for its own user only.
 fn check_caller(caller: &Caller, view: &RunView) -> Result<(), Failure> {
-    if view.agent.as_str().starts_with(RESERVED) {
+    if view.agent.is_reserved() {
         let message = format!("run {} belongs to a goal and cannot be retried", view.run);
         return Err(Failure::new(FailureKind::Conflict, "run_of_goal", message)
             .with_hint("a goal continues with orchestrate_resume"));

@@ -20,6 +20,7 @@ mod review;
 mod roles;
 mod said;
 mod state;
+mod successor;
 mod tools;
 mod walk;
 pub mod workspace;
@@ -40,6 +41,7 @@ pub use resume::{CannotGoOn, More};
 pub use review::MOST_QUESTIONS;
 pub use roles::{Prompts, Role};
 pub use said::Said;
+pub use successor::{Successor, SuccessorRequest};
 pub use tools::{BackendKind, Backends};
 pub use workspace::Workspace;
 

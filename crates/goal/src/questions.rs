@@ -9,13 +9,11 @@ use drawloom_contract::{
     redact::Redactor,
     time::{Clock, Entropy},
     tool::{ToolContext, ToolError},
-    values::{ChangeError, Expect, KeyValue, NewValue, Space, ValueChange, ValueKey},
+    values::{ChangeError, Expect, GOALS, KeyValue, NewValue, ValueChange, ValueKey},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-const SPACE: Space = Space::of("goals");
 
 /// What a goal asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,14 +69,14 @@ impl Questions {
     pub(crate) fn key(run: &RunKey) -> ValueKey {
         ValueKey {
             tenant: run.tenant.clone(),
-            space: SPACE,
+            space: GOALS,
             owner: format!("run/{}", run.run),
             key: "questions".into(),
         }
     }
 
     fn token_key(tenant: &Tenant, token: &str) -> ValueKey {
-        ValueKey { tenant: tenant.clone(), space: SPACE, owner: "tokens".into(), key: token.into() }
+        ValueKey { tenant: tenant.clone(), space: GOALS, owner: "tokens".into(), key: token.into() }
     }
 
     /// Asks, once, and says what is known: the questions with their answers, and the revision that they are at.

@@ -3,7 +3,7 @@
 
 use drawloom_contract::{
     failure::{Failure, FailureKind},
-    ids::{RunId, RunKey},
+    ids::RunKey,
     values::{ChangeError, Expect, NewValue, ValueChange, ValueKey},
 };
 use serde::{Deserialize, Serialize};
@@ -24,19 +24,9 @@ pub struct Said {
     pub texts: Vec<String>,
 }
 
-/// The goal that goes on from an ended one.
-#[derive(Debug, Serialize, Deserialize)]
-struct Successor {
-    run: RunId,
-}
-
 impl Questions {
     fn said_key(run: &RunKey) -> ValueKey {
         ValueKey { key: "said".into(), ..Self::key(run) }
-    }
-
-    fn successor_key(run: &RunKey) -> ValueKey {
-        ValueKey { key: "successor".into(), ..Self::key(run) }
     }
 
     /// What was said to a goal so far.
@@ -70,20 +60,6 @@ impl Questions {
         }
         Err(Failure::new(FailureKind::Conflict, "stale", "other texts are said to this goal at the same time")
             .with_hint("try again"))
-    }
-
-    /// Remembers that a goal goes on as another one.
-    pub async fn set_successor(&self, run: &RunKey, successor: RunId) -> Result<(), Failure> {
-        let value = self.redactor.clean(json!(Successor { run: successor }));
-        let change = ValueChange::put(Self::successor_key(run), value, self.clock.steady(), None);
-        self.values.change(vec![change], None).await.map(|_| ()).map_err(|error| Failure::of(&error))
-    }
-
-    /// The newest goal that goes on from this one.
-    pub async fn successor(&self, run: &RunKey) -> Result<Option<RunId>, Failure> {
-        let found = self.values.find_value(&Self::successor_key(run), self.clock.steady()).await;
-        let found = found.map_err(|error| Failure::of(&error))?;
-        Ok(found.and_then(|kept| serde_json::from_value::<Successor>(kept.value).ok()).map(|successor| successor.run))
     }
 }
 

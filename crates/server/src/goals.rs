@@ -1,10 +1,13 @@
 //! Goals as callers see them: read from the journals of their runs.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+pub(crate) mod successor;
+
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
+    definition::Definition,
     failure::{Failure, FailureKind},
     ids::{RunId, RunKey},
     record::{Body, Status},
@@ -32,6 +35,9 @@ const SHORT: usize = 120;
 pub trait GoalHost: Send + Sync {
     /// What a request means: backends by name, a directory that exists, all limits. Refuses what this caller may not have.
     fn complete(&self, caller: &Caller, request: &Orchestrate) -> Result<GoalInput, Failure>;
+
+    /// The agent of goals.
+    fn agent(&self) -> Arc<Definition>;
 
     /// A goal was accepted: its folder is kept up to date from here on.
     fn started(&self, key: RunKey);
@@ -62,6 +68,10 @@ pub trait GoalHost: Send + Sync {
 
     /// Removes the branch, refs, checkouts and folder of a goal that has ended.
     async fn remove(&self, key: &RunKey, goal: &Story) -> Result<GoalRemoved, Failure>;
+
+    /// The goals that have anything outside of the store: a folder, and with it perhaps a branch, refs and checkouts. Their runs are
+    /// not deleted, because nothing would find the rest any more.
+    async fn kept(&self) -> Result<BTreeSet<RunId>, Failure>;
 
     /// The checkouts of goals.
     fn worktrees(&self) -> &dyn Worktrees;
@@ -127,7 +137,7 @@ impl Goals {
     /// The run, if it is a goal.
     pub(crate) async fn find(&self, app: &App, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
         let view = app.runs.load(caller, run).await?;
-        match view.provider == drawloom_goal::GOAL {
+        match is_goal(&view) {
             true => Ok(view),
             false => Err(Failure::new(FailureKind::NotFound, "not_a_goal", format!("run {run} is not a goal"))
                 .with_hint("orchestrate_list lists goals")),
@@ -290,6 +300,11 @@ fn word(read: &Read) -> &'static str {
         (Status::Queued | Status::Running | Status::Waiting, _) if read.asked.is_some() => "needs_input",
         (Status::Queued | Status::Running | Status::Waiting, _) => "running",
     }
+}
+
+/// Whether a run is a goal, by the agent and the executor that it ran on.
+pub(crate) fn is_goal(view: &RunView) -> bool {
+    view.agent.as_str() == GOAL_AGENT && view.provider == drawloom_goal::GOAL
 }
 
 pub(crate) fn key(view: &RunView) -> RunKey {

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use drawloom_contract::{
     failure::{Failure, FailureKind},
     ids::RunId,
-    view::RunView,
 };
 use drawloom_wire::worktrees::{
     CommitWorktree, DiffWorktree, RemoveWorktree, Worktree, WorktreeCommits, WorktreeDiff, WorktreeRemoved,
@@ -37,11 +36,12 @@ pub trait Worktrees: Send + Sync {
     async fn remove(&self, request: &RemoveWorktree) -> Result<WorktreeRemoved, Failure>;
 }
 
-/// The goal, which must have ended: a worker may be changing the checkouts of one that has not.
-pub(crate) async fn ended(call: &Call<'_>, run: RunId) -> Result<RunView, Failure> {
-    let view = call.app.goals.find(call.app, call.caller, run).await?;
-    match view.status.is_terminal() {
-        true => Ok(view),
+/// Refuses a goal that has not ended, because a worker may be changing its checkouts, and one whose repository this caller may not change.
+pub(crate) async fn check_ended(call: &Call<'_>, run: RunId) -> Result<(), Failure> {
+    let goals = &call.app.goals;
+    let read = goals.read(call.app, call.caller, run).await?;
+    match read.view.status.is_terminal() {
+        true => goals.host.check_repository(call.caller, &read.story),
         false => Err(Failure::new(FailureKind::Conflict, "goal_running", format!("goal {run} has not ended"))
             .with_hint("wait for it with orchestrate_result, or stop it with orchestrate_cancel")),
     }

@@ -205,6 +205,7 @@ fn begin_run(writes: &mut Writes<'_>, run: &Run, view: &RunView) -> Result<()> {
     if run.exclusive_session {
         check_session(writes, view)?;
     }
+    check_retried(writes, view)?;
     match writes.runs.insert(run, view) {
         Ok(()) => Ok(writes.sessions.join(view)?),
         Err(error) if is_constraint(&error) => Err(why_not(writes, view, error)?),
@@ -221,6 +222,20 @@ fn check_session(writes: &mut Writes<'_>, view: &RunView) -> Result<()> {
     match writes.runs.find_busy(&view.tenant, session, view.run)? {
         Some(run) => Err(CommitError::SessionBusy { session, run }.into()),
         None => Ok(()),
+    }
+}
+
+/// Refuses the retry of a run that was deleted meanwhile, or whose batch was: no one could delete it any more.
+fn check_retried(writes: &mut Writes<'_>, view: &RunView) -> Result<()> {
+    let Some(retry) = &view.retry else { return Ok(()) };
+    let of = RunKey { tenant: view.tenant.clone(), run: retry.of };
+    let is_batch_gone = match &view.batch {
+        Some(place) => !writes.batches.is_known(&view.tenant, place.batch)?,
+        None => false,
+    };
+    match is_batch_gone || writes.runs.find_seq(&of)?.is_none() {
+        true => Err(CommitError::RetriedGone(retry.of).into()),
+        false => Ok(()),
     }
 }
 

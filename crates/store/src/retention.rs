@@ -1,5 +1,7 @@
 //! Removing what ended long ago: found by a reader, removed by the writer in small pieces.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use drawloom_contract::{
     ids::{RunId, RunKey, Tenant},
@@ -7,7 +9,7 @@ use drawloom_contract::{
     once::HandleId,
     retention::{Prune, Pruned, Retention},
     time::Timestamp,
-    values::{ARTIFACTS, EVALUATIONS, MEMORY, Space},
+    values::{ARTIFACTS, EVALUATIONS, GOALS, MEMORY, Space},
 };
 use tokio::sync::oneshot;
 
@@ -74,6 +76,7 @@ impl Retention for Store {
         loop {
             let page = self.prunable_roots(prune, after).await?;
             let Some(last) = page.last().cloned() else { return Ok(all) };
+            let page = without(page, &prune.keep);
             let found = self
                 .readers
                 .read(move |connection| {
@@ -99,7 +102,7 @@ impl Retention for Store {
         loop {
             let page = self.prunable_roots(prune, after).await?;
             let Some(last) = page.last().cloned() else { return Ok(all) };
-            for piece in page.chunks(PIECE) {
+            for piece in without(page, &prune.keep).chunks(PIECE) {
                 let which = Which::EndedBefore(prune.ended_before);
                 add(&mut all, self.remove_whole(piece, which).await?);
             }
@@ -218,10 +221,27 @@ fn removable<'a>(connection: &Connection, roots: &'a [RunKey], which: Which) -> 
             found.push(root);
         }
     }
-    if matches!(which, Which::Ended) && found.len() < roots.len() {
+    if matches!(which, Which::Ended) && (found.len() < roots.len() || !has_whole_batches(connection, &found)?) {
         found.clear();
     }
     Ok(found)
+}
+
+/// Whether these roots are all the runs of their batches: a retry may have joined one since they were listed.
+fn has_whole_batches(connection: &Connection, roots: &[&RunKey]) -> sqlite::Result<bool> {
+    let mut seen = BTreeSet::new();
+    for root in roots {
+        let Some(batch) = runs::batch_of(connection, root)? else { continue };
+        // A batch that is unknown was removed already, and nothing else removes what is left of it.
+        if !seen.insert((&root.tenant, batch)) || !batches::is_known(connection, &root.tenant, batch)? {
+            continue;
+        }
+        let members = runs::of_batch(connection, &root.tenant, batch)?;
+        if !members.iter().all(|run| roots.iter().any(|root| root.run == *run)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Removes some of the values that trees own; says how many.
@@ -229,7 +249,7 @@ fn remove_owned(connection: &Connection, roots: &[&RunKey]) -> sqlite::Result<us
     let mut left = ROWS;
     for root in roots {
         let owner = format!("run/{}", root.run);
-        for space in [MEMORY, ARTIFACTS] {
+        for space in [MEMORY, ARTIFACTS, GOALS] {
             left -= values::remove_owned(connection, &space, &root.tenant, &owner, left)?;
         }
         for Member { run, .. } in runs::members(connection, root)? {
@@ -283,6 +303,11 @@ fn remove_marked(connection: &Connection, removed: &mut Pruned) -> sqlite::Resul
         }
     }
     Ok(true)
+}
+
+fn without(mut roots: Vec<RunKey>, keep: &BTreeSet<RunId>) -> Vec<RunKey> {
+    roots.retain(|root| !keep.contains(&root.run));
+    roots
 }
 
 fn add(sum: &mut Pruned, more: Pruned) {

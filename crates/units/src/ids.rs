@@ -226,6 +226,13 @@ impl UserId {
     }
 }
 
+impl AgentName {
+    /// Whether only drawloom defines agents of this name. Its own operations start them, with checks that a plain start has not.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with("drawloom/")
+    }
+}
+
 impl AgentId {
     /// A name for a run whose caller gave none. Those made later sort later, which keeps the store's index compact.
     pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Result<Self, NoEntropy> {

@@ -15,7 +15,7 @@ use crate::{
 /// Delete old runs
 ///
 /// Deletes runs that ended long ago, with their child runs. Runs that have not ended are kept, and so are runs that share a
-/// session or a batch with a run that is kept.
+/// session or a batch with a run that is kept, and goals until `drawloom goal rm`.
 #[derive(Debug, Args)]
 pub struct Prune {
     /// Delete runs that ended this long ago, such as 30d, 12h or 90m

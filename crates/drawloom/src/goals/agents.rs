@@ -20,21 +20,26 @@ pub(crate) struct BuiltIn {
 
 impl BuiltIn {
     pub(crate) fn new(others: Arc<dyn Definitions>, backends: &Backends) -> Self {
-        let mut agents = BTreeMap::new();
-        let mut add = |name: AgentName, executor: &str, provider: &str, spawns: &[&str]| {
-            let definition = definition(name.clone(), executor, provider, spawns);
+        let goal = goal_agent();
+        let mut agents = BTreeMap::from([(goal.name.clone(), Arc::new(goal))]);
+        let mut add = |name: AgentName, executor: &str, provider: &str| {
+            let definition = definition(name.clone(), executor, provider, &[]);
             agents.insert(name, Arc::new(definition));
         };
-        add(GOAL_AGENT.parse().expect("a constant name"), drawloom_goal::GOAL, "", &["*"]);
         for name in backends.0.keys() {
             match backends.find(name) {
-                Some((BackendKind::Mock, agent)) => add(agent, drawloom_goal::MOCK, "", &[]),
-                Some((BackendKind::Cli, agent)) => add(agent, "cli", name, &[]),
+                Some((BackendKind::Mock, agent)) => add(agent, drawloom_goal::MOCK, ""),
+                Some((BackendKind::Cli, agent)) => add(agent, "cli", name),
                 Some((BackendKind::Agent | BackendKind::Model, _)) | None => {}
             }
         }
         Self { others, agents }
     }
+}
+
+/// The agent of goals.
+pub(super) fn goal_agent() -> Definition {
+    definition(GOAL_AGENT.parse().expect("a constant name"), drawloom_goal::GOAL, "", &["*"])
 }
 
 fn definition(name: AgentName, executor: &str, provider: &str, spawns: &[&str]) -> Definition {

@@ -88,6 +88,18 @@ impl Folders {
 
     /// Commits what the workers of a goal left that was cut off, once none of their processes is alive.
     pub(crate) async fn left(&self, key: &RunKey) -> Result<Vec<GoalLeft>, String> {
+        let roles = self.ended_roles(key).await?;
+        self.repositories.keep_left(key.run, &roles).await
+    }
+
+    /// Returns when no process of a goal that has ended is alive.
+    pub(crate) async fn until_over(&self, key: &RunKey) -> Result<(), String> {
+        let roles = self.ended_roles(key).await?;
+        self.repositories.until_over(key.run, &roles).await
+    }
+
+    /// The runs that worked for a goal that has ended, once they have ended too.
+    async fn ended_roles(&self, key: &RunKey) -> Result<Vec<RunId>, String> {
         let reader = reader(&key.tenant);
         let filter = RunFilter { parent: Some(key.run), limit: LOOKED_AT, ..RunFilter::default() };
         let roles = self.runs.list(&reader, filter).await.map_err(|failure| failure.to_string())?;
@@ -96,8 +108,7 @@ impl Folders {
             let mut live = live.map_err(|failure| failure.to_string())?;
             while !matches!(live.next().await, None | Some(Err(_) | Ok(Item::Ended(_)))) {}
         }
-        let roles: Vec<RunId> = roles.iter().map(|role| role.run).collect();
-        self.repositories.keep_left(key.run, &roles).await
+        Ok(roles.iter().map(|role| role.run).collect())
     }
 
     async fn write(&self, key: &RunKey) -> std::io::Result<()> {

@@ -36,6 +36,7 @@ pub(crate) async fn forget_all(data: &DataDir, root: &Path) -> Result<ForgottenG
         match checkouts.forget(&goal, ResultBranch::Keep).await {
             Ok(forgotten) => {
                 done.refs += forgotten.refs as u64;
+                done.problems.extend(forgotten.left);
                 done.branches.extend(forgotten.repository.zip(forgotten.branch.map(|(branch, _)| branch)));
             }
             Err(error) => {

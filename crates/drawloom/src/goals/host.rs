@@ -11,6 +11,7 @@ use drawloom_checkout::{self as checkout, Land, Oid, Verdict};
 use drawloom_clis::{Cli, CliExecutor, Login, Metering, Mode};
 use drawloom_contract::{
     caller::{Caller, Proof},
+    definition::Definition,
     failure::{Explain as _, Failure, FailureKind},
     ids::{RunId, RunKey},
 };
@@ -26,7 +27,7 @@ use drawloom_wire::goals::{
 
 use crate::{
     environment,
-    goals::{Folders, GoalModels, Repositories, backends, models, workspace::told},
+    goals::{Folders, GoalModels, Repositories, agents::goal_agent, backends, models, workspace::told},
 };
 
 /// The command that `playwright` adds.
@@ -142,13 +143,19 @@ impl Host {
         if !real.is_dir() {
             return Err(refuse("bad_cwd", format!("{} is not a directory", directory.display())));
         }
+        self.check_allowed(caller, &real, directory)?;
+        Ok(real)
+    }
+
+    /// Refuses a real path that this caller may not name. The error shows it as `named`.
+    fn check_allowed(&self, caller: &Caller, real: &Path, named: &Path) -> Result<(), Failure> {
         let allowed = self.config.directories.iter().filter_map(|allowed| allowed.canonicalize().ok());
         let is_listed = allowed.into_iter().any(|allowed| real.starts_with(allowed));
         let may_any = self.config.directories.is_empty() && caller.proof != Proof::Principal;
         match is_listed || may_any {
-            true => Ok(real),
+            true => Ok(()),
             false => {
-                let message = format!("goals may not work in {}", directory.display());
+                let message = format!("goals may not work in {}", named.display());
                 Err(Failure::new(FailureKind::Denied, "cwd_denied", message)
                     .with_hint("the operator lists directories under `goals.directories` in the config"))
             }
@@ -341,6 +348,10 @@ impl GoalHost for Host {
         })
     }
 
+    fn agent(&self) -> Arc<Definition> {
+        Arc::new(goal_agent())
+    }
+
     fn started(&self, key: RunKey) {
         self.folders.follow(key);
     }
@@ -466,25 +477,19 @@ impl GoalHost for Host {
 
     fn check_repository(&self, caller: &Caller, goal: &Story) -> Result<(), Failure> {
         let Some(prepared) = goal.prepared().filter(|_| caller.proof == Proof::Principal) else { return Ok(()) };
-        self.directory(caller, &prepared.repository).map(|_| ())
+        // The real path that it had. What is there now may be gone, or a link, and then git refuses to open it.
+        self.check_allowed(caller, &prepared.repository, &prepared.repository)
     }
 
     async fn remove(&self, key: &RunKey, goal: &Story) -> Result<GoalRemoved, Failure> {
-        if goal.is_cut_off() {
-            // Processes of its workers may still end.
-            self.left(key).await?;
-        }
-        let checkouts = self.repositories.checkouts().await.map_err(|problem| refuse("checkouts", problem))?;
-        let forgotten = checkouts.forget(&key.run.to_string(), checkout::ResultBranch::Remove).await;
-        let forgotten = forgotten.map_err(|error| Failure::new(error.kind(), error.code(), told(&error)))?;
-        let (branch, commit) = forgotten.branch.map(|(branch, at)| (branch, String::from(at))).unzip();
-        Ok(GoalRemoved {
-            run_id: key.run,
-            repository: goal.place().0,
-            branch,
-            commit,
-            refs: forgotten.refs as u64,
-            bytes: forgotten.bytes,
+        self.remove_goal(key, goal).await
+    }
+
+    async fn kept(&self) -> Result<BTreeSet<RunId>, Failure> {
+        self.repositories.kept().map_err(|error| {
+            let root = self.repositories.root().display();
+            Failure::new(FailureKind::Unavailable, "goals_unreadable", format!("cannot list {root}: {error}"))
+                .with_hint("make the folder of goals readable, and try again")
         })
     }
 

@@ -28,7 +28,7 @@ impl Repositories {
     }
 
     /// Returns when no process of the goal can be alive: each one's launcher holds a lock until its whole tree has ended.
-    async fn until_over(&self, goal: RunId, roles: &[RunId]) -> Result<(), String> {
+    pub(super) async fn until_over(&self, goal: RunId, roles: &[RunId]) -> Result<(), String> {
         for temporary in self.commands_of(goal, roles).await? {
             if until_gone(&temporary, OVER_WITHIN, self.clock()).await == Remains::Running {
                 let seconds = OVER_WITHIN.as_secs();

@@ -1,8 +1,10 @@
 //! The repositories of goals: the loop's seam over the crate `checkout`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,6 +13,7 @@ use drawloom_checkout::{self as checkout, Checkouts, Kind, Oid, Sandbox, Step};
 use drawloom_clis::{proxies_with_login, without_login};
 use drawloom_contract::{
     failure::Explain as _,
+    ids::RunId,
     time::{Clock, Timestamp},
 };
 use drawloom_goal::{
@@ -89,6 +92,24 @@ impl Repositories {
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The goals that have a folder.
+    pub(crate) fn kept(&self) -> std::io::Result<BTreeSet<RunId>> {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            entries => entries?,
+        };
+        let mut kept = BTreeSet::new();
+        for entry in entries {
+            kept.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RunId>().ok()));
+        }
+        Ok(kept)
+    }
+
+    /// The same, for a task that asks again and again.
+    pub(crate) fn list_kept(self: Arc<Self>) -> impl Fn() -> std::io::Result<BTreeSet<RunId>> {
+        move || self.kept()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -102,7 +102,7 @@ impl Worktrees for Repositories {
 
     async fn load(&self, run: RunId) -> Result<Worktree, Failure> {
         let (checkouts, goal) = (self.opened().await?, run.to_string());
-        let info = checkouts.info(&goal).await.map_err(|error| failed(&error))?;
+        let (info, problem) = checkouts.describe(&goal).await.map_err(|error| failed(&error))?;
         let bytes = checkouts.usage(&goal).await.map_err(|error| failed(&error))?.bytes;
         let mut listed = Vec::new();
         for kept in info.checkouts {
@@ -119,6 +119,7 @@ impl Worktrees for Repositories {
             head: info.head.map(String::from),
             bytes,
             checkouts: listed,
+            problem: problem.map(|error| told(&error)),
         })
     }
 

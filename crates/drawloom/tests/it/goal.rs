@@ -3,6 +3,7 @@
 mod belongs;
 mod cancel;
 mod cheats;
+mod closed;
 mod ends;
 mod in_place;
 mod kills;

@@ -22,7 +22,7 @@ use drawloom_contract::{
     run::Run,
     runs::{Interest, Runs, Start},
     time::{Clock as _, Timestamp},
-    tool::{CallResult, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    tool::{CallResult, MAX_RESULT_BYTES, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
     usage::Usage,
     values::KeyValue as _,
     view::RunView,
@@ -308,6 +308,102 @@ async fn no_model_can_call_the_tools_of_an_executor() {
     let view = house.run("alice", "x").await;
     let text = view.final_text.expect("a text");
     assert!(text.starts_with("unknown tool \"Measure\"; "), "{text}");
+}
+
+/// Calls its own tool once and finishes with the result.
+struct Reads;
+
+impl Executor for Reads {
+    fn open(&self, _: Arc<Definition>) -> Box<dyn Drive> {
+        Box::new(ReadsState::default())
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        vec![Arc::new(Produce)]
+    }
+}
+
+#[derive(Default)]
+struct ReadsState {
+    input: Value,
+    started: bool,
+    result: Option<(String, bool)>,
+}
+
+impl Drive for ReadsState {
+    fn apply(&mut self, _: &Run, record: &Record) {
+        match &record.body {
+            Body::Accepted(accepted) => self.input = accepted.input.clone().unwrap_or_default(),
+            Body::CallStarted(_) => self.started = true,
+            Body::CallDone(done) => self.result = Some((done.text.clone(), done.is_error)),
+            _ => {}
+        }
+    }
+
+    fn decide(&self, run: &Run, _: Timestamp) -> Vec<Effect> {
+        match &self.result {
+            _ if run.view.status.is_terminal() => Vec::new(),
+            None if self.started => Vec::new(),
+            None => {
+                let tool_use = ToolUse { id: "own".into(), name: "Produce".into(), input: self.input.clone() };
+                let asked_by = AskedBy::Executor;
+                vec![Effect::Call(CallPlan { turn: 0, index: 0, tool_use, masked: false, asked_by })]
+            }
+            Some((text, is_error)) => vec![Effect::Finish(Box::new(Outcome {
+                status: if *is_error { Status::Failed } else { Status::Completed },
+                stop_reason: None,
+                error: None,
+                final_text: Some(text.clone()),
+                usage: run.view.usage,
+                cost: run.view.cost,
+                warnings: Vec::new(),
+            }))],
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Bytes {
+    bytes: usize,
+}
+
+struct Produce;
+
+#[async_trait]
+impl Tool for Produce {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Bytes>("Produce", "Returns a text of a length.")
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Safe
+    }
+
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let Bytes { bytes } = serde_json::from_value(input)?;
+        Ok(Step::Done(CallResult { text: "x".repeat(bytes), cost: None, usage: Usage::default() }))
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_for_an_executor_is_an_error_and_not_cut() {
+    let mut plan = Plan::new(json!([])).agent("worker", |definition| {
+        definition.executor = "reads".into();
+        (definition.provider, definition.model) = (String::new(), String::new());
+    });
+    plan.executors = BTreeMap::from([("reads".to_owned(), Arc::new(Reads) as Arc<dyn Executor>)]);
+    let house = House::new(plan);
+    let run = async |bytes: usize| {
+        let start = Start { input: Some(json!({ "bytes": bytes })), ..ask("worker", "go") };
+        let started = house.start(start, Interest::Outcome).await;
+        let view = house.finish(started).await;
+        (view.status, view.final_text.expect("the result"))
+    };
+    let (status, text) = run(MAX_RESULT_BYTES).await;
+    assert_eq!((status, text.len()), (Status::Completed, MAX_RESULT_BYTES));
+    let (status, text) = run(MAX_RESULT_BYTES + 1).await;
+    assert_eq!(status, Status::Failed, "{} bytes", text.len());
+    assert_eq!(text, "result_too_large: the result of Produce has 1048577 bytes, and the limit is 1048576");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    caller::{Caller, Proof, Scope},
     choice::{Effort, Sampling},
     failure::Failure,
     ids::Digest,
@@ -355,4 +356,23 @@ async fn one_unknown_agent_fails_in_its_place_and_the_others_run_also_after_a_re
     assert_eq!(after, members);
     let again = retry(&house, &members[1]).await.expect("accepted");
     assert_eq!(ended(&house, &again).await.final_text.as_deref(), Some("read two"));
+}
+
+#[tokio::test]
+async fn a_principal_retries_no_run_of_another_user() {
+    let readers = Readers::new(&["page 0"], &[]);
+    let house = House::new(plan(&readers, 1));
+    let failed = house.run("bob", "page 0").await;
+    assert_eq!(failed.status, Status::Failed);
+    let principal = |subject: &str| Caller {
+        subject: subject.parse().expect("a name"),
+        scopes: vec![Scope::RunsReadAll, Scope::RunsCreate],
+        proof: Proof::Principal,
+        ..house.caller.clone()
+    };
+    let refused = house.engine.retry(&principal("eve"), retry_of(&failed), None, Interest::None).await;
+    assert_eq!(refused.map(|_| ()).expect_err("another user").code, "user_denied");
+    let owner = principal(failed.user.as_str());
+    let again = house.engine.retry(&owner, retry_of(&failed), None, Interest::None).await.expect("its own run");
+    assert_eq!(again.view.user, failed.user);
 }

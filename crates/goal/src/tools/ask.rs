@@ -53,7 +53,8 @@ impl Backends {
     /// The kind of a backend, and the agent that its runs have.
     pub fn find(&self, name: &str) -> Option<(BackendKind, AgentName)> {
         if let Some(agent) = name.strip_prefix("agent:") {
-            return Some((BackendKind::Agent, agent.parse().ok()?));
+            let agent = agent.parse().ok().filter(|agent: &AgentName| !agent.is_reserved())?;
+            return Some((BackendKind::Agent, agent));
         }
         let kind = *self.0.get(name)?;
         Some((kind, format!("{BUILT_IN}/{name}").parse().ok()?))

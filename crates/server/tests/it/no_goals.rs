@@ -1,15 +1,20 @@
 //! Goals without a repository, for tests of the operations.
 
-use std::{path::PathBuf, sync::Mutex};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
+    definition::Definition,
     failure::Failure,
     ids::{RunId, RunKey},
 };
 use drawloom_goal::{GoalInput, Story};
-use drawloom_server::{GoalHost, Which, Worktrees};
+use drawloom_server::{GOAL_AGENT, GoalHost, Which, Worktrees};
 use drawloom_wire::{
     goals::{
         BackendList, Diagnosis, Doctor, GoalLanded, GoalLeft, GoalRemoved, GoalTrigger, ListBackends, Orchestrate,
@@ -24,12 +29,18 @@ use drawloom_wire::{
 #[derive(Default)]
 pub(crate) struct NoGoals {
     started: Mutex<Vec<RunId>>,
+    /// Goals with a folder.
+    pub(crate) kept: Mutex<BTreeSet<RunId>>,
 }
 
 #[async_trait]
 impl GoalHost for NoGoals {
     fn complete(&self, _: &Caller, request: &Orchestrate) -> Result<GoalInput, Failure> {
         Ok(GoalInput::new(request.goal.clone(), "mock"))
+    }
+
+    fn agent(&self) -> Arc<Definition> {
+        Arc::new(drawloom_testkit::definition(GOAL_AGENT, "goal", ""))
     }
 
     fn started(&self, key: RunKey) {
@@ -78,7 +89,11 @@ impl GoalHost for NoGoals {
     }
 
     async fn remove(&self, key: &RunKey, _: &Story) -> Result<GoalRemoved, Failure> {
-        Ok(GoalRemoved { run_id: key.run, repository: None, branch: None, commit: None, refs: 0, bytes: 0 })
+        Ok(GoalRemoved { run_id: key.run, repository: None, branch: None, commit: None, refs: 0, bytes: 0, left: None })
+    }
+
+    async fn kept(&self) -> Result<BTreeSet<RunId>, Failure> {
+        Ok(self.kept.lock().expect("no panic").clone())
     }
 
     fn worktrees(&self) -> &dyn Worktrees {
@@ -103,6 +118,7 @@ impl Worktrees for NoGoals {
             head: None,
             bytes: 0,
             checkouts: Vec::new(),
+            problem: None,
         })
     }
 

@@ -24,11 +24,16 @@ pub(crate) const STEPS: &[Step] = &[
 
 statements! {
     insert: "INSERT INTO batches (tenant, batch, user_id, size) VALUES ($1, $2, $3, $4)";
+    find: "SELECT 1 FROM batches WHERE tenant = $1 AND batch = $2";
 }
 
 impl Writes<'_> {
     pub(crate) fn begin(&mut self, new: &NewBatch) -> Result<()> {
         self.insert.execute(values![&new.tenant, &new.batch, &new.user, new.size]).map(drop)
+    }
+
+    pub(crate) fn is_known(&mut self, tenant: &Tenant, batch: BatchId) -> Result<bool> {
+        self.find.finds(values![tenant, &batch])
     }
 }
 

@@ -1,15 +1,19 @@
 //! What ended long ago goes, whole; everything else stays.
 
+use std::collections::BTreeSet;
+
 use drawloom_contract::{
     caller::Visible,
     ids::{Digest, Tenant},
-    journal::{Entry, Journal as _, NewBatch, RunFilter, RunReader as _},
+    journal::{CommitError, Entry, Journal as _, NewBatch, RunFilter, RunReader as _},
     once::{HandleId, Made, Once, RequestKey},
-    record::{Accepted, Body, Record},
+    record::{Accepted, Body, Record, Retry},
     retention::{Prune, Pruned, Retention as _},
     time::Timestamp,
+    values::{GOALS, KeyValue as _, ValueChange, ValueKey},
 };
 use drawloom_store::{Options, Store};
+use serde_json::json;
 
 use crate::fixtures::{
     Bench, accepted, after, at, batch_id, begin, child, clean, completed, key, member, note, open, run_id, session_id,
@@ -18,7 +22,7 @@ use crate::fixtures::{
 
 /// All times of the fixtures are before this.
 fn late() -> Prune {
-    Prune { tenant: None, ended_before: at(1_000_000) }
+    Prune { tenant: None, ended_before: at(1_000_000), keep: BTreeSet::new() }
 }
 
 fn large(letter: char) -> String {
@@ -89,6 +93,70 @@ async fn named_trees_go_whatever_their_age_and_none_while_a_run_has_not_ended() 
         assert_eq!(rows(&bench, table), left, "{table}");
     }
     bench.store.integrity().await.expect("a store in order");
+}
+
+#[tokio::test]
+async fn roots_that_are_to_be_kept_stay_whatever_their_age() {
+    let bench = Bench::new();
+    for number in 1..=3 {
+        bench.append(begin(accepted(number), [completed()])).await;
+    }
+    let prune = Prune { keep: BTreeSet::from([run_id(2), run_id(3)]), ..late() };
+    assert_eq!(bench.store.find_prunable(&prune).await.map(|found| found.trees), Ok(1));
+    assert_eq!(bench.store.prune(&prune).await.map(|pruned| pruned.trees), Ok(1));
+    assert_eq!(count(&bench).await, 2);
+    let said = ValueKey {
+        tenant: Tenant::default_tenant(),
+        space: GOALS,
+        owner: format!("run/{}", run_id(2)),
+        key: "said".into(),
+    };
+    let put = ValueChange::put(
+        said,
+        drawloom_contract::redact::Redactor::new::<&str>([]).clean(json!({ "texts": [] })),
+        at(1),
+        None,
+    );
+    bench.store.change(vec![put], None).await.expect("room");
+    assert_eq!(rows(&bench, "key_values"), 1);
+    bench.store.remove_trees(&[key(2)]).await.expect("a writable store").expect("it has ended");
+    assert_eq!(rows(&bench, "key_values"), 0, "what was said to a goal goes with its run");
+}
+
+#[tokio::test]
+async fn a_retry_in_a_batch_and_the_deletion_of_the_batch_leave_no_run_behind() {
+    let bench = Bench::new();
+    let tenant = Tenant::default_tenant;
+    let new = |number| NewBatch {
+        tenant: tenant(),
+        batch: batch_id(number),
+        user: "ada".parse().expect("a valid name"),
+        size: 1,
+    };
+    let begun = |run, batch| Entry {
+        batch: Some(new(batch)),
+        ..Entry::append(bench.epoch, begin(member(run, batch, 0), [completed()]))
+    };
+    let retry = |run, of, batch| {
+        let retry = Some(Retry { of: run_id(of), attempt: 1 });
+        begin(Accepted { retry, ..member(run, batch, 0) }, [completed()])
+    };
+    bench.commit(begun(1, 1)).await.expect("a batch");
+    bench.commit(begun(2, 2)).await.expect("a batch");
+    // The deletion was planned before the retry joined: it deletes nothing, and the next one has both.
+    bench.append(retry(3, 1, 1)).await;
+    assert_eq!(bench.store.remove_trees(&[key(1)]).await, Ok(None));
+    let removed = bench.store.remove_trees(&[key(1), key(3)]).await.expect("a writable store");
+    assert_eq!(removed.map(|removed| removed.runs), Some(2));
+    // The retry was planned before the deletion.
+    bench.store.remove_trees(&[key(2)]).await.expect("a writable store").expect("it has ended");
+    let late = bench.commit(Entry::append(bench.epoch, retry(4, 2, 2))).await;
+    assert_eq!(late.map(drop), Err(CommitError::RetriedGone(run_id(2))));
+    assert_eq!(count(&bench).await, 0);
+    // What an earlier version left of a batch can be deleted.
+    bench.append(begin(member(5, 3, 0), [completed()])).await;
+    let removed = bench.store.remove_trees(&[key(5)]).await.expect("a writable store");
+    assert_eq!(removed.map(|removed| removed.runs), Some(1));
 }
 
 #[tokio::test]
@@ -198,7 +266,10 @@ async fn what_a_crash_left_of_a_removal_goes_with_the_next() {
         .expect("a writable file");
     drop(connection);
     let bench = Bench { store: open(&bench.directory).store, ..bench };
-    let pruned = bench.store.prune(&Prune { tenant: None, ended_before: Timestamp::from_millis(0) }).await;
+    let pruned = bench
+        .store
+        .prune(&Prune { tenant: None, ended_before: Timestamp::from_millis(0), keep: BTreeSet::new() })
+        .await;
     assert_eq!(pruned, Ok(Pruned { trees: 0, runs: 0, records: 3, blobs: 1 }));
     assert_eq!((rows(&bench, "journal"), rows(&bench, "blobs")), (1, 0));
 }

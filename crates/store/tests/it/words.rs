@@ -1,5 +1,7 @@
 //! Search of values: ranked, within owners and times, kept in step with the values in the same commit.
 
+use std::collections::BTreeSet;
+
 use drawloom_contract::{
     ids::{RunId, Tenant},
     redact::Redactor,
@@ -208,7 +210,7 @@ async fn memory_and_artifacts_of_a_tree_go_with_the_tree_and_no_others_do() {
     bench.store.change(artifacts.into(), None).await.expect("room");
     bench.set(&owner(run_id(2)), "kept", json!("canary")).await;
     bench.set("user/ann", "kept", json!("canary")).await;
-    let prune = Prune { tenant: None, ended_before: at(1_000_000) };
+    let prune = Prune { tenant: None, ended_before: at(1_000_000), keep: BTreeSet::new() };
     assert_eq!(bench.store.prune(&prune).await.map(|pruned| pruned.trees), Ok(1));
     let all = vec![owner(run_id(1)), owner(run_id(2)), "user/ann".into()];
     assert_eq!(bench.keys(Search { owners: all, ..ask(&["canary"]) }, 1).await, ["kept", "kept"]);

@@ -39,6 +39,9 @@ pub struct GoalRemoved {
     pub refs: u64,
     /// Bytes that were freed.
     pub bytes: u64,
+    /// What may be left in a repository that is gone or was replaced, with the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
 impl Request for OrchestrateRm {

@@ -53,6 +53,9 @@ pub struct Worktree {
     pub bytes: u64,
     /// The checkouts.
     pub checkouts: Vec<WorktreeCheckout>,
+    /// Why its repository or its checkouts cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A checkout of a goal.

@@ -87,6 +87,9 @@ impl Rm {
             output.note(place_of(repository, branch));
             output.note(format!("bring the branch back with: git branch {branch} {commit}"));
         }
+        if let Some(left) = &removed.left {
+            output.note(left);
+        }
         Ok(Exit::Done)
     }
 

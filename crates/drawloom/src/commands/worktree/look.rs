@@ -56,6 +56,9 @@ pub(super) fn show(session: &Session, worktree: &Worktree) {
     output.line(format!("  id      {}", worktree.run_id));
     output.line(format!("  branch  {} in {}", worktree.branch, worktree.repository.display()));
     output.line(format!("  base    {}, head {head}, {} on the disk", short(&worktree.base), bytes(worktree.bytes)));
+    if let Some(problem) = &worktree.problem {
+        output.line(format!("  {}", output.styled(Style::Bad, problem)));
+    }
     if worktree.checkouts.is_empty() {
         output.line("  no checkouts");
     } else {

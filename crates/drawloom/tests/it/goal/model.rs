@@ -270,9 +270,9 @@ fn the_agent_of_a_model_cannot_be_started_by_a_caller() {
         listed["runs"].as_array().expect("runs").iter().filter_map(|run| run["agent"].as_str()).collect();
     assert!(agents.contains(&"drawloom/model"), "{agents:?}");
     let refused = call(&project, &["call", "spawn_run", "agent=drawloom/model", "prompt=x"]);
-    assert!(refused.code != 0 && refused.stdout.contains("unknown agent"), "{refused:#?}");
+    assert!(refused.code != 0 && refused.stdout.contains("reserved_agent"), "{refused:#?}");
     let refused = run(&project, "Answer.", &["--backend", "agent:drawloom/model", "--no-cwd", "--retries", "0"]);
-    assert!(refused.code == 2 && refused.stdout.contains("unknown agent"), "{refused:#?}");
+    assert!(refused.code == 2 && refused.stdout.contains("unknown backend"), "{refused:#?}");
 }
 
 #[test]

@@ -5,8 +5,11 @@ use drawloom_wire::{batches, runs::Deleted};
 
 use crate::{
     operation::{Answer, Call, Card, Operation},
-    operations::runs::delete_run::delete,
+    operations::runs::delete_run::{NOT_ENDED, delete},
 };
+
+/// How often a batch is listed and deleted when retries join it meanwhile.
+const TRIES: u32 = 4;
 
 /// Runs of a batch with all their retries in it.
 const MAX_ATTEMPTS: u32 = 10_000;
@@ -27,7 +30,17 @@ impl Operation for DeleteBatch {
         // Refuses a batch that the caller does not see.
         call.app.runs.load_batch(call.caller, input.batch_id).await?;
         let filter = RunFilter { batch: Some(input.batch_id), limit: MAX_ATTEMPTS, ..RunFilter::default() };
-        let roots = call.app.runs.list(call.caller, filter).await?;
-        delete(call, &roots).await
+        let mut tries = TRIES;
+        loop {
+            let roots = call.app.runs.list(call.caller, filter.clone()).await?;
+            tries -= 1;
+            match delete(call, &roots).await {
+                // A retry that has ended joined the batch after the list.
+                Err(failure)
+                    if failure.code == NOT_ENDED && tries > 0 && roots.iter().all(|root| root.status.is_terminal()) => {
+                }
+                deleted => return deleted,
+            }
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! `orchestrate`: drives a goal to done.
 
 use drawloom_contract::{
-    caller::Scope,
+    caller::{Caller, Scope},
     failure::Failure,
-    ids::Digest,
+    ids::{Digest, UserId},
     runs::{Idempotency, Interest, Start, Started},
 };
 use drawloom_goal::GoalInput;
@@ -97,13 +97,26 @@ impl Operation for Orchestrate {
 
 /// Starts a goal.
 pub(super) async fn start(call: &Call<'_>, goal: &GoalInput, key: Option<Idempotency>) -> Result<Started, Failure> {
+    start_for(call, call.caller, call.caller.subject.clone(), goal, key).await
+}
+
+/// Starts a goal of `user` with a request of `requester`.
+pub(crate) async fn start_for(
+    call: &Call<'_>,
+    requester: &Caller,
+    user: UserId,
+    goal: &GoalInput,
+    key: Option<Idempotency>,
+) -> Result<Started, Failure> {
     let start = Start {
+        user: Some(user),
         budget_tokens: goal.budget.max_tokens,
         budget_cost: goal.budget.max_cost.map(drawloom_contract::money::Cost),
         input: Some(json!(goal)),
+        definition: Some(call.app.goals.host.agent()),
         ..Start::new(GOAL_AGENT.parse().expect("a constant name"), goal.goal.clone())
     };
-    let started = call.app.runs.start(call.caller, start, key, Interest::None).await?;
+    let started = call.app.runs.start(requester, start, key, Interest::None).await?;
     call.app.goals.host.started(started.view.key());
     Ok(started)
 }

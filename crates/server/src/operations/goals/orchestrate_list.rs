@@ -4,7 +4,7 @@ use drawloom_contract::{caller::Scope, failure::Failure, journal::RunFilter};
 use drawloom_wire::goals::{self, GoalList};
 
 use crate::{
-    goals::GOAL_AGENT,
+    goals::{GOAL_AGENT, is_goal},
     operation::{Answer, Call, Card, Operation},
 };
 
@@ -26,7 +26,8 @@ impl Operation for OrchestrateList {
         };
         let goals = &call.app.goals;
         let mut runs = Vec::new();
-        for view in call.app.runs.list(call.caller, filter).await? {
+        let listed = call.app.runs.list(call.caller, filter).await?;
+        for view in listed.into_iter().filter(is_goal) {
             let read = goals.read(call.app, call.caller, view.run).await?;
             runs.push(goals.status(&read));
         }

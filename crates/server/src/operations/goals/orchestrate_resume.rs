@@ -15,7 +15,7 @@ use drawloom_wire::{
 };
 
 use crate::{
-    goals::{Read, key},
+    goals::{Read, successor},
     operation::{Answer, Call, Card, Operation, Told},
     operations::goals::orchestrate::{answer, start},
 };
@@ -41,7 +41,7 @@ impl Operation for OrchestrateResume {
         let detach = input.detach.take().unwrap_or(true);
         let idempotency = input.idempotency_key.take().map(|key| Idempotency {
             operation: Self::Input::NAME,
-            key,
+            key: successor::stored_key(&key),
             body: Digest::of(&serde_json::to_vec(&input).expect("requests have only text keys")),
         });
         let goals = &call.app.goals;
@@ -75,7 +75,7 @@ impl Operation for OrchestrateResume {
     }
 }
 
-/// Starts the goal that goes on from one that has ended.
+/// The goal that goes on from one that has ended. There is one: a second request gets the same goal.
 async fn go_on(
     call: &Call<'_>,
     read: &Read,
@@ -90,12 +90,21 @@ async fn go_on(
         max_tokens: input.max_tokens,
         max_cost: input.max_cost.map(|amount| amount.0.0),
     };
-    let goal = read.story.continued(run, &more, input.say.as_deref()).map_err(|why| cannot(why, run))?;
-    let goals = &call.app.goals;
-    goals.host.check_continued(call.caller, &goal)?;
-    let started = start(call, &goal, idempotency).await?;
-    goals.questions.set_successor(&key(&read.view), started.view.run).await?;
-    Ok(started)
+    let goal = || read.story.continued(run, &more, input.say.as_deref()).map_err(|why| cannot(why, run));
+    let is_repeat = match &idempotency {
+        Some(key) => call.app.runs.find_keyed(call.caller, key.operation, &key.key).await?.is_some(),
+        None => false,
+    };
+    if is_repeat {
+        return start(call, &goal()?, idempotency).await;
+    }
+    let known = match read.continued_by {
+        Some(known) if successor::exists(call, known).await? => return successor::attach(call, run, known).await,
+        deleted => deleted,
+    };
+    let goal = goal()?;
+    call.app.goals.host.check_continued(call.caller, &goal)?;
+    successor::start(call, &read.view, &goal, idempotency, known).await
 }
 
 fn cannot(why: CannotGoOn, run: drawloom_contract::ids::RunId) -> Failure {

@@ -3,6 +3,7 @@
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
+    ids::RunKey,
 };
 use drawloom_wire::goals::{self, GoalRemoved};
 
@@ -33,6 +34,11 @@ impl Operation for OrchestrateRm {
                 .with_hint("cancel it first with orchestrate_cancel"));
         }
         goals.host.check_repository(call.caller, &read.story)?;
-        goals.host.remove(&key(&read.view), &read.story).await.map(Answer::Value)
+        let removed = goals.host.remove(&key(&read.view), &read.story).await?;
+        if let Some(run) = read.story.continues() {
+            let earlier = RunKey { tenant: read.view.tenant.clone(), run };
+            goals.questions.forget_successor(&earlier, read.view.run).await?;
+        }
+        Ok(Answer::Value(removed))
     }
 }

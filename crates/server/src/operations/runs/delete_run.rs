@@ -7,7 +7,13 @@ use drawloom_contract::{
 };
 use drawloom_wire::runs::{self, Deleted};
 
-use crate::operation::{Answer, Call, Card, Operation};
+use crate::{
+    goals::GOAL_AGENT,
+    operation::{Answer, Call, Card, Operation},
+};
+
+/// The code for a tree with a run that has not ended.
+pub(crate) const NOT_ENDED: &str = "not_ended";
 
 pub(crate) struct DeleteRun;
 
@@ -29,15 +35,40 @@ impl Operation for DeleteRun {
             return Err(refuse("child_run", message).with_hint(format!("delete its top-level run {}", view.root)));
         }
         if let Some(place) = view.batch {
-            let message = format!("{} is part of the batch {}, and a batch is deleted whole", view.run, place.batch);
-            return Err(refuse("run_of_batch", message).with_hint(format!("delete {}", place.batch)));
+            match call.app.runs.load_batch(call.caller, place.batch).await {
+                // The batch was deleted before, without this run of it.
+                Err(failure) if failure.kind == FailureKind::NotFound => {}
+                Err(failure) => return Err(failure),
+                Ok(_) => {
+                    let batch = place.batch;
+                    let message = format!("{} is part of the batch {batch}, and a batch is deleted whole", view.run);
+                    return Err(refuse("run_of_batch", message).with_hint(format!("delete {batch}")));
+                }
+            }
         }
         delete(call, &[view]).await
     }
 }
 
+/// Refuses a goal that still has a folder, and perhaps a branch and refs.
+async fn refuse_kept_goals(call: &Call<'_>, roots: &[RunView]) -> Result<(), Failure> {
+    if !roots.iter().any(|root| root.agent.as_str() == GOAL_AGENT) {
+        return Ok(());
+    }
+    let kept = call.app.goals.host.kept().await?;
+    match roots.iter().find(|root| kept.contains(&root.run)) {
+        None => Ok(()),
+        Some(goal) => {
+            let message = format!("{} is a goal whose branch, refs and folder still exist", goal.run);
+            Err(Failure::new(FailureKind::Conflict, "run_of_goal", message)
+                .with_hint("remove them first with orchestrate_rm"))
+        }
+    }
+}
+
 /// Deletes the trees of these roots.
 pub(crate) async fn delete(call: &Call<'_>, roots: &[RunView]) -> Result<Answer<Deleted>, Failure> {
+    refuse_kept_goals(call, roots).await?;
     let keys: Vec<_> = roots.iter().map(RunView::key).collect();
     match call.app.retention.remove_trees(&keys).await.map_err(|error| Failure::of(&error))? {
         Some(removed) => {
@@ -47,7 +78,7 @@ pub(crate) async fn delete(call: &Call<'_>, roots: &[RunView]) -> Result<Answer<
         None => {
             let names: Vec<String> = roots.iter().map(|view| view.run.to_string()).collect();
             let message = format!("a run of the tree of {} has not ended", names.join(", "));
-            Err(Failure::new(FailureKind::Conflict, "not_ended", message)
+            Err(Failure::new(FailureKind::Conflict, NOT_ENDED, message)
                 .with_hint("wait for its end (get_run with wait_ms), or cancel it first with cancel_run"))
         }
     }

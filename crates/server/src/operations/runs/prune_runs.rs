@@ -37,7 +37,7 @@ impl Operation for PruneRuns {
             Some(text) => by_age.min(time(text)?),
         };
         let tenant = (!input.all_tenants).then(|| call.caller.tenant.clone());
-        let prune = Prune { tenant, ended_before };
+        let prune = Prune { tenant, ended_before, keep: call.app.goals.host.kept().await? };
         let pruned = match input.dry_run {
             true => call.app.retention.find_prunable(&prune).await,
             false => call.app.retention.prune(&prune).await,

@@ -5,7 +5,7 @@ use drawloom_wire::worktrees::{self, WorktreeCommits};
 
 use crate::{
     operation::{Answer, Call, Card, Operation},
-    worktrees::ended,
+    worktrees::check_ended,
 };
 
 pub(crate) struct CommitWorktree;
@@ -21,7 +21,7 @@ impl Operation for CommitWorktree {
     }
 
     async fn call(&self, call: &Call<'_>, mut input: Self::Input) -> Result<Answer<WorktreeCommits>, Failure> {
-        ended(call, input.run_id).await?;
+        check_ended(call, input.run_id).await?;
         input.message = input.message.map(|message| call.app.redactor.clean(message).into_inner());
         call.app.goals.host.worktrees().commit(&input).await.map(Answer::Value)
     }

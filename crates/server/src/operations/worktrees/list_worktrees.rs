@@ -4,7 +4,10 @@ use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
 };
-use drawloom_wire::worktrees::{self, WorktreeList};
+use drawloom_wire::{
+    goals::GoalStatus,
+    worktrees::{self, Worktree, WorktreeList},
+};
 
 use crate::{
     operation::{Answer, Call, Card, Operation},
@@ -41,11 +44,31 @@ impl Operation for ListWorktrees {
                 Err(failure) if failure.kind == FailureKind::NotFound && input.run_id.is_none() => continue,
                 Err(failure) => return Err(failure),
             };
-            let mut worktree = host.load(run).await?;
             let status = goals.status(&read);
+            let mut worktree = match host.load(run).await {
+                Ok(worktree) => worktree,
+                // One that cannot be read does not hide the others.
+                Err(failure) if input.run_id.is_none() => unreadable(&status, &failure),
+                Err(failure) => return Err(failure),
+            };
             (worktree.goal, worktree.status) = (status.goal, status.status);
             found.push(worktree);
         }
         Ok(Answer::Value(WorktreeList { worktrees: found }))
+    }
+}
+
+fn unreadable(goal: &GoalStatus, failure: &Failure) -> Worktree {
+    Worktree {
+        run_id: goal.run_id,
+        goal: String::new(),
+        status: String::new(),
+        repository: goal.repository.clone().unwrap_or_default(),
+        branch: goal.branch.clone().unwrap_or_default(),
+        base: String::new(),
+        head: None,
+        bytes: 0,
+        checkouts: Vec::new(),
+        problem: Some(failure.message.clone()),
     }
 }

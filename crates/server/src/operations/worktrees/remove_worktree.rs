@@ -5,7 +5,7 @@ use drawloom_wire::worktrees::{self, WorktreeRemoved};
 
 use crate::{
     operation::{Answer, Call, Card, Operation},
-    worktrees::ended,
+    worktrees::check_ended,
 };
 
 pub(crate) struct RemoveWorktree;
@@ -22,7 +22,7 @@ impl Operation for RemoveWorktree {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<WorktreeRemoved>, Failure> {
-        ended(call, input.run_id).await?;
+        check_ended(call, input.run_id).await?;
         call.app.goals.host.worktrees().remove(&input).await.map(Answer::Value)
     }
 }

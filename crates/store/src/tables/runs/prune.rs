@@ -60,6 +60,19 @@ pub(crate) fn has_ended(connection: &Connection, root: &RunKey) -> Result<bool> 
     connection.prepare(HAS_ENDED)?.finds(values![&root.tenant, &root.run])
 }
 
+/// The batch of a root.
+pub(crate) fn batch_of(connection: &Connection, root: &RunKey) -> Result<Option<BatchId>> {
+    const BATCH: &str = "SELECT batch FROM runs WHERE tenant = $1 AND run = $2";
+    Ok(connection.prepare(BATCH)?.first(values![&root.tenant, &root.run], |row| row.get(0))?.flatten())
+}
+
+/// The runs of a batch, retries included.
+pub(crate) fn of_batch(connection: &Connection, tenant: &Tenant, batch: BatchId) -> Result<Vec<RunId>> {
+    const RUNS: &str = "SELECT run FROM runs INDEXED BY runs_by_batch \
+        WHERE tenant = $1 AND batch = $2 AND batch IS NOT NULL";
+    connection.prepare(RUNS)?.all(values![tenant, &batch], |row| row.get(0))
+}
+
 /// How many runs and records a tree has.
 pub(crate) fn size(connection: &Connection, root: &RunKey) -> Result<(u64, u64)> {
     const SIZE: &str = "SELECT count(*), coalesce(sum(seq), 0) FROM (SELECT seq FROM runs WHERE tenant = $1 AND run = $2 \
