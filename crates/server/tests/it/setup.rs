@@ -36,7 +36,7 @@ use drawloom_substrate::{
         DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem,
     },
     evaluations::{EvaluationParts, Evaluations, Lineage},
-    memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
+    memory::{Memory, MemoryConfig, MemoryParts, Search, Term, Terms},
 };
 use drawloom_wire::{
     client::Client,
@@ -169,6 +169,10 @@ struct NoIndex;
 impl Search for NoIndex {
     async fn search_memory(&self, _: &Terms<'_>, _: Timestamp) -> Result<Vec<(ValueKey, Kept, i64)>, StoreError> {
         Ok(Vec::new())
+    }
+
+    fn limit(&self, _: &mut Vec<Term>) -> Option<usize> {
+        None
     }
 }
 
