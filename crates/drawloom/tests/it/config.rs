@@ -145,3 +145,65 @@ fn daily_use_names_every_section_of_the_config() {
         assert!(page.contains(&format!("`{section}`")), "docs/daily-use.md does not name {section}");
     }
 }
+
+#[test]
+fn a_pipe_in_a_folder_is_refused_and_never_waited_for() {
+    let home = Home::new();
+    let good = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let pipe = |name: &str| {
+        let path = home.path().join(name);
+        drop(std::fs::remove_file(&path));
+        assert!(std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+    };
+    for name in ["drawloom.yaml", "pipe", ".env"] {
+        pipe(name);
+    }
+    let commands: [&[&str]; 9] = [
+        &["validate"],
+        &["run", "echo", "hi"],
+        &["run", "echo", "hi", "--embedded"],
+        &["trust", "--yes"],
+        &["agents", "list"],
+        &["status"],
+        &["doctor"],
+        &["import", "claude-code", "--from", "."],
+        &["mcp", "install", "--client", "claude-code"],
+    ];
+    for command in commands {
+        let ran = home.run(command);
+        let is_refused = ran.code != 0 && ran.stderr.contains("it is not a regular file");
+        assert!(is_refused || matches!(command[0], "status" | "doctor" | "mcp"), "{command:?}: {ran:#?}");
+    }
+    assert_ne!(home.run(&["init"]).code, 0);
+    assert_eq!(home.run(&["complete", "--", "run", ""]).exits(0).stdout, "");
+
+    home.write("good.yaml", &good);
+    let files: [&[&str]; 4] = [
+        &["batch", "pipe"],
+        &["call", "spawn_run", "--input", "pipe"],
+        &["memory", "import", "pipe"],
+        &["goal", "run", "--goal-file", "pipe"],
+    ];
+    for file in files {
+        let ran = home.run(&[file, &["--config", "good.yaml"]].concat());
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(ran.code != 0 && said.contains("it is not a regular file"), "{file:?}: {ran:#?}");
+    }
+    // A `.env` that is a pipe is only not read.
+    home.run(&["run", "echo", "hi", "--embedded", "--config", "good.yaml"]).exits(0);
+    let ran = home.run(&["doctor", "--config", "good.yaml"]);
+    assert!(ran.stdout.contains(".env: not read: it is not a regular file"), "{ran:#?}");
+    let prompt = good.replace("description: Says it again.", "description: Says it again., system_prompt_file: pipe");
+    home.write("good.yaml", &prompt);
+    let ran = home.run(&["validate", "good.yaml"]).exits(2);
+    assert!(ran.stderr.contains("it is not a regular file"), "{ran:#?}");
+}
+
+#[test]
+fn a_config_can_come_from_a_pipe_of_the_shell() {
+    let home = Home::new();
+    let binary = env!("CARGO_BIN_EXE_drawloom");
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &format!("{binary} validate <(head -n -2 drawloom.yaml)")]).current_dir(home.path());
+    assert!(home.finish(&mut command).exits(0).stdout.contains("no mistakes"));
+}

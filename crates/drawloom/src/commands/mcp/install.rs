@@ -14,6 +14,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use drawloom_substrate::files;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -55,6 +56,9 @@ pub(crate) struct Install {
     #[command(flatten)]
     pub(super) look: Look,
 }
+
+/// Bytes of a host's config file that are read: some hosts keep whole conversations in it.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The most links that are followed to a config file, as the system does.
 const MOST_LINKS: usize = 40;
@@ -159,7 +163,7 @@ impl Install {
             CommandError::usage("no_scope", format!("{} has no config file for a project", client.title))
                 .with_hint("use --scope user")
         })?;
-        let before = match std::fs::read_to_string(&file) {
+        let before = match files::read_text(&file, MAX_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(CommandError::usage("bad_file", format!("{}: {error}", file.display()))),

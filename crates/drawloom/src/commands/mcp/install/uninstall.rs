@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use drawloom_substrate::files;
 use jsonc_parser::cst::CstRootNode;
 use serde_json::{Value, json};
 use similar::TextDiff;
 use toml_edit::DocumentMut;
 
 use super::{
-    Name, Scope, agreed,
+    MAX_BYTES, Name, Scope, agreed,
     clients::{self, CLIENTS, Client, Form, Places},
     edit, mask, plugin, write,
 };
@@ -176,7 +177,7 @@ fn find(client: &Client, places: &Places, scope: Scope) -> Result<Found, Command
         CommandError::usage("no_scope", format!("{} has no config file for a project", client.title))
             .with_hint("use --scope user")
     })?;
-    let before = match std::fs::read_to_string(&file) {
+    let before = match files::read_text(&file, MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(CommandError::usage("bad_file", format!("{}: {error}", file.display()))),
