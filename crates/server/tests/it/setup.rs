@@ -182,8 +182,8 @@ pub(crate) struct Broom(pub(crate) Mutex<Vec<Prune>>);
 
 #[async_trait]
 impl Retention for Broom {
-    async fn find_prunable(&self, _: &Prune) -> Result<Pruned, StoreError> {
-        Ok(Pruned { trees: 1, runs: 2, records: 3, blobs: 0 })
+    async fn find_prunable(&self, _: &Prune) -> Result<(Pruned, Vec<RunKey>), StoreError> {
+        Ok((Pruned { trees: 1, runs: 2, records: 3, blobs: 0 }, Vec::new()))
     }
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
