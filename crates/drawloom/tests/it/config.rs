@@ -51,8 +51,22 @@ fn validate_shows_findings_and_passes() {
         ran.stdout,
         "note: fine.yaml:3:14: agent a does not set agents, volumes, hosts: [] (none) is used, which is fine if that is intended\n\
          warning: fine.yaml:3:14: agent a has no `tools` and cannot call any (to silence this, set `tools: []`)\n\
-         fine.yaml: no mistakes\n"
+         fine.yaml: no mistakes\n\
+         trust: not needed, because it starts no programs, uses no keys and changes no files\n"
     );
+}
+
+#[test]
+fn validate_says_whether_the_config_is_trusted_and_how_to_trust_it() {
+    let home = Home::new();
+    home.write("drawloom.yaml", "providers: { o: { driver: openai, base_url: 'http://localhost:9/v1' } }\ndefaults: { provider: o, model: m }\nagents: { a: {} }\n");
+    let last = |arguments: &[&str]| home.run(arguments).exits(0).stdout.lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last(&["validate"]), "trust: not trusted yet; `drawloom trust` shows what it can do and asks");
+    assert!(last(&["validate", "drawloom.yaml"]).contains("`drawloom trust --config drawloom.yaml`"));
+    assert_eq!(home.run(&["validate", "--json"]).exits(0).json()["trust"], "not_trusted");
+    home.run(&["trust", "--yes"]).exits(0);
+    assert_eq!(last(&["validate"]), "trust: trusted");
+    assert_eq!(home.run(&["validate", "--json"]).exits(0).json()["trust"], "trusted");
 }
 
 #[test]
