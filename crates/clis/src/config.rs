@@ -6,6 +6,8 @@ use drawloom_contract::money::Amount;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::script;
+
 /// How long a process of a CLI may take when nothing says otherwise, in seconds.
 pub(crate) const TIME_LIMIT_SECONDS: u32 = 3600;
 
@@ -196,6 +198,11 @@ pub fn problems(clis: &ClisConfig) -> Vec<(Vec<String>, String, String)> {
                         message,
                         "use {prompt_file}, {system_file}, {directory} or {model}",
                     );
+                }
+                if let Some(at) = script::with_placeholder(command) {
+                    let message = format!("{:?} is code, and a text in it would run as code", command[at]);
+                    let hint = "pass the text as an argument of its own: [sh, -c, 'echo \"$1\"', sh, \"{prompt}\"]";
+                    report(&["command", &at.to_string()], message, hint);
                 }
                 if config.program.is_some() {
                     report(&["program"], "`command` names the program".into(), "remove `program`");

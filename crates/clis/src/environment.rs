@@ -26,14 +26,6 @@ const PASSED: &[&str] = &[
     "USER",
     "LOGNAME",
     "SHELL",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "NODE_EXTRA_CA_CERTS",
@@ -43,7 +35,6 @@ const PASSED: &[&str] = &[
     "RUSTUP_TOOLCHAIN",
     "GOPATH",
     "GOROOT",
-    "GOPROXY",
     "JAVA_HOME",
     "NVM_DIR",
     "NVM_BIN",
@@ -54,6 +45,19 @@ const PASSED: &[&str] = &[
     "NIX_PATH",
     "LD_LIBRARY_PATH",
     "PKG_CONFIG_PATH",
+];
+
+/// Variables that name proxies: programs of drawloom get all of them, without logins.
+pub const PROXIES: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "GOPROXY",
 ];
 
 /// Keeps git and ssh from asking a person, and editors from opening.
@@ -111,7 +115,7 @@ pub(crate) fn of(
     if depth > DEEPEST {
         return Err(Error::TooDeep { depth, most: DEEPEST });
     }
-    let is_passed = |name: &str| PASSED.iter().chain(names).any(|pattern| matches(pattern, name));
+    let is_passed = |name: &str| PASSED.iter().chain(PROXIES).chain(names).any(|pattern| matches(pattern, name));
     let mut environment: BTreeMap<String, String> = operator
         .iter()
         .filter(|(name, _)| is_passed(name))
@@ -159,6 +163,17 @@ pub fn proxies_with_login<'a>(operator: impl Iterator<Item = (&'a str, &'a str)>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_proxy_variable_is_passed_without_its_login_and_reported() {
+        for name in PROXIES.iter().filter(|name| !name.eq_ignore_ascii_case("no_proxy")) {
+            let operator = operator(&[(name, "http://ann:secret@proxy:1")]);
+            assert_eq!(of(&operator, &[], Identity::Ours).expect("not nested")[*name], "http://proxy:1", "{name}");
+            let reported =
+                proxies_with_login(operator.iter().map(|(name, value)| (name.as_str(), value.as_str())), &[]);
+            assert_eq!(reported, [*name]);
+        }
+    }
 
     #[test]
     fn logins_of_proxies_reach_a_cli_only_when_their_variable_is_listed() {

@@ -79,14 +79,26 @@ pub enum Error {
         /// The limit.
         most: usize,
     },
+    /// Arguments that are too long together with the variables.
+    #[error(
+        "the arguments and variables of the command have {bytes} bytes with the prompt in them; the limit of the system is {most}"
+    )]
+    LongArguments {
+        /// How long they are.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
 }
 
 impl Explain for Error {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::NoSuchMode { .. } | Self::UnknownCli { .. } | Self::BadModel { .. } | Self::LongArgument { .. } => {
-                FailureKind::Invalid
-            }
+            Self::NoSuchMode { .. }
+            | Self::UnknownCli { .. }
+            | Self::BadModel { .. }
+            | Self::LongArgument { .. }
+            | Self::LongArguments { .. } => FailureKind::Invalid,
             Self::NotIsolated { .. }
             | Self::ReadOnlyVolume { .. }
             | Self::ForeignDirectory { .. }
@@ -105,7 +117,7 @@ impl Explain for Error {
             Self::NotPrivate { .. } => "not_private",
             Self::TooDeep { .. } => "too_deep",
             Self::BadModel { .. } => "bad_model",
-            Self::LongArgument { .. } => "long_argument",
+            Self::LongArgument { .. } | Self::LongArguments { .. } => "long_argument",
         }
     }
 
@@ -125,7 +137,7 @@ impl Explain for Error {
             Self::TooDeep { .. } => {
                 "do not start goals or CLI agents from inside a coding CLI that drawloom runs".into()
             }
-            Self::LongArgument { .. } => {
+            Self::LongArgument { .. } | Self::LongArguments { .. } => {
                 "use `{prompt_file}` and `{system_file}` in `clis.NAME.command`, or stdin: they have no limit".into()
             }
             Self::BadModel { .. } => "set `model` of the agent to a name that the CLI knows".into(),

@@ -5,6 +5,7 @@
 //! `cli_run` (`call.rs`) makes one process through the launcher of `process`, which confines and ends it. `presets/` has what
 //! differs between CLIs: arguments, environment and the meaning of the output.
 
+mod arguments;
 mod call;
 mod config;
 mod directory;
@@ -18,12 +19,13 @@ mod preset;
 mod presets;
 mod probe;
 mod reply;
+mod script;
 mod seed;
 mod sessions;
 mod state;
 
 pub use config::{CliConfig, ClisConfig, LoginConfig, PresetName, StateConfig, problems};
-pub use environment::{DEEPEST, DEPTH, login_variables, proxies_with_login, without_login};
+pub use environment::{DEEPEST, DEPTH, PROXIES, login_variables, proxies_with_login, without_login};
 pub use error::Error;
 pub use executor::{Callers, CliExecutor, EXECUTOR, Parts};
 pub use input::{Mode, RunInput};

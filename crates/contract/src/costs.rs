@@ -39,4 +39,6 @@ pub struct CostGroup {
     /// Absent when no model of the group has a price.
     pub cost: Option<Cost>,
     pub assumed: Option<Cost>,
+    /// When the oldest of its runs was accepted.
+    pub first: Timestamp,
 }

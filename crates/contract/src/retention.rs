@@ -26,6 +26,9 @@ pub struct Pruned {
     pub blobs: u64,
 }
 
+/// Maximum top-level runs that are named before they are removed.
+pub const MAX_NAMED: usize = 50;
+
 /// Removes what ended long ago.
 ///
 /// A tree goes whole or not at all, and only when every run of it has ended, its root before the cutoff. It stays as long
@@ -34,8 +37,8 @@ pub struct Pruned {
 /// nothing else refers to; with the last run of a session or batch, that too.
 #[async_trait]
 pub trait Retention: Send + Sync {
-    /// What `prune` would remove now. Nothing is.
-    async fn find_prunable(&self, prune: &Prune) -> Result<Pruned, StoreError>;
+    /// What `prune` would remove now, and the first of the top-level runs, at most [`MAX_NAMED`]. Nothing is removed.
+    async fn find_prunable(&self, prune: &Prune) -> Result<(Pruned, Vec<RunKey>), StoreError>;
 
     /// Removes it, in many short transactions between those of runs. A run is gone for readers from the first one that
     /// concerns it. When the future is dropped or the process ends, the rest goes with the next call.

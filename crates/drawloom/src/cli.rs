@@ -138,7 +138,6 @@ pub enum Command {
     /// Move data without a project into this project
     Adopt(commands::adopt::Adopt),
     /// List and delete the projects of this user
-    #[command(subcommand)]
     Projects(commands::projects::Projects),
     /// Serve MCP on stdin and stdout for a host such as Claude Code, Codex or opencode
     #[command(after_help = commands::mcp::HELP)]

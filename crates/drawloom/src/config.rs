@@ -231,7 +231,12 @@ pub fn load_files(paths: &[PathBuf]) -> Result<Loaded, CommandError> {
     load_beside(paths, None)
 }
 
-/// The same; when there are mistakes, those about the data directory are reported with them.
+/// Loads files as far as they are without mistakes, and no `.env`: for names of what is in them.
+pub(crate) fn load_names(paths: &[PathBuf]) -> Option<Loaded> {
+    load::load_without_dotenv(paths, &environment::exact_variable).loaded
+}
+
+/// The same as `load_files`; when there are mistakes, those about the data directory are reported with them.
 pub(crate) fn load_beside(paths: &[PathBuf], data: Option<&DataDir>) -> Result<Loaded, CommandError> {
     let load::Examined { loaded, mut mistakes } = load::load(paths, &environment::exact_variable);
     match loaded {

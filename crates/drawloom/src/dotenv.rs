@@ -4,12 +4,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
-    io::Read as _,
+    io::ErrorKind,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
+use drawloom_substrate::files;
 use rustix::process::geteuid;
 
 use crate::environment;
@@ -18,7 +18,7 @@ use crate::environment;
 pub(crate) const FILE_NAME: &str = ".env";
 
 /// The largest file that is read, in bytes.
-const FILE_LIMIT: u64 = 64 * 1024;
+pub(crate) const FILE_LIMIT: u64 = 64 * 1024;
 
 /// Where the value of a variable comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,15 +91,12 @@ impl DotEnv {
 
     fn read(&mut self, path: &Path) {
         let remark = |message: String| Remark { file: path.to_owned(), line: None, message };
-        let mut file = match File::open(path) {
+        let file = match files::open_file(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => return,
             Err(error) => return self.remarks.push(remark(format!("not read: {error}"))),
         };
         let Ok(metadata) = file.metadata() else { return };
-        if !metadata.is_file() {
-            return;
-        }
         if metadata.uid() != geteuid().as_raw() && metadata.uid() != 0 {
             let message = format!("not read: the file belongs to user {}", metadata.uid());
             return self.remarks.push(remark(message));
@@ -112,13 +109,8 @@ impl DotEnv {
             );
             self.remarks.push(remark(message));
         }
-        let mut text = String::new();
-        let read = file.by_ref().take(FILE_LIMIT + 1).read_to_string(&mut text);
-        match read {
-            Ok(_) if text.len() as u64 > FILE_LIMIT => {
-                self.remarks.push(remark(format!("not read: longer than {FILE_LIMIT} bytes")));
-            }
-            Ok(_) => self.take(path, &text),
+        match files::read_limited(file, FILE_LIMIT).and_then(files::text) {
+            Ok(text) => self.take(path, &text),
             Err(error) => self.remarks.push(remark(format!("not read: {error}"))),
         }
     }

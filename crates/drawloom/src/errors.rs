@@ -140,7 +140,7 @@ errors! {
         "bad_resume": "Neither a token nor a goal was named, or both.", "Pass one of `token` and `run_id`.";
         "nothing_said": "The text for a goal is empty.", "Pass a text.";
         "too_much_said": "A goal takes no more texts.", "Cancel it, and resume it with one text that has it all.";
-        "long_argument": "A command template has the prompt in an argument, which takes no more than 128 KiB.", "Use `{prompt_file}`, or stdin.";
+        "long_argument": "A command template has the prompt in an argument, which takes no more than 128 KiB, or about 2 MB with all others.", "Use `{prompt_file}`, or stdin.";
         "token_used": "The questions of the goal were already answered.", "Follow the goal with `orchestrate_tail`.";
         "no_branch": "The goal has no repository, or did not begin at a branch.", "Name a branch with `into`.";
         "not_kept_yet": "What the workers of a cancelled goal left is not committed yet.", "Read the result again later; the next start of the server tries again too.";

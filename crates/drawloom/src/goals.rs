@@ -14,7 +14,6 @@ mod worktrees;
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -27,6 +26,7 @@ use drawloom_contract::{
 };
 use drawloom_goal::{Backends, GoalExecutor, GoalParts, MockExecutor, Prompts, Questions, Role};
 use drawloom_process::Launcher;
+use drawloom_substrate::files;
 
 use crate::{config::Loaded, exit::CommandError};
 
@@ -104,14 +104,9 @@ fn read_prompts(loaded: &Loaded) -> Result<Prompts, CommandError> {
             CommandError::usage("bad_prompt", format!("cannot read {}: {reason}", path.display()))
                 .with_hint("correct the file, or delete it to use the built-in instructions")
         };
-        match fs::metadata(&path) {
-            Err(_) => continue,
-            Ok(found) if found.len() > MOST_PROMPT => {
-                return Err(refused(format!("it has {} bytes; the limit is {MOST_PROMPT}", found.len())));
-            }
-            Ok(_) => {
-                own.insert(role, fs::read_to_string(&path).map_err(|error| refused(error.to_string()))?);
-            }
+        match files::read_text(&path, MOST_PROMPT) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            read => drop(own.insert(role, read.map_err(|error| refused(error.to_string()))?)),
         }
     }
     Ok(Prompts::replaced(own))

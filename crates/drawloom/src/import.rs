@@ -26,7 +26,6 @@ pub(crate) mod write;
 
 use std::{
     fs::{File, TryLockError},
-    io::Read as _,
     path::Path,
 };
 
@@ -36,6 +35,8 @@ pub(crate) use report::{Action, Item, Kind, Note, Outcome, Proposal, Report};
 pub(crate) use sources::{SourceConfig, Sourced, apply, digest};
 pub(crate) use tree::Tree;
 pub(crate) use write::write;
+
+use drawloom_substrate::files;
 
 use crate::exit::CommandError;
 
@@ -61,19 +62,18 @@ pub(crate) fn lock(folder: &Path, into: &Path) -> Result<Option<File>, CommandEr
 
 /// The content of a regular file within a limit, or why there is none.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+    let fail = |error: std::io::Error| format!("cannot be read: {error}");
     // A pipe would never end; nothing but a file is opened.
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => return Err("this is not a regular file".into()),
-        Ok(found) if found.len() > limit => return Err(format!("it has {} bytes, more than {limit}", found.len())),
-        Ok(_) => {}
-        Err(error) => return Err(format!("cannot be read: {error}")),
+    if std::fs::metadata(path).map_err(fail)?.is_dir() {
+        return Err("this is not a regular file".into());
     }
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    match read {
-        Ok(_) if bytes.len() as u64 > limit => Err(format!("it has more than {limit} bytes")),
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(format!("cannot be read: {error}")),
+    let file = files::open_file(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => "this is not a regular file".into(),
+        _ => fail(error),
+    })?;
+    match file.metadata().map_err(fail)?.len() {
+        bytes if bytes > limit => Err(format!("it has {bytes} bytes, more than {limit}")),
+        _ => files::read_limited(file, limit).map_err(fail),
     }
 }
 

@@ -185,8 +185,8 @@ mod tests {
 
     #[async_trait]
     impl Retention for Broom {
-        async fn find_prunable(&self, _: &Prune) -> Result<Pruned, StoreError> {
-            Ok(Pruned::default())
+        async fn find_prunable(&self, _: &Prune) -> Result<(Pruned, Vec<RunKey>), StoreError> {
+            Ok((Pruned::default(), Vec::new()))
         }
 
         async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {

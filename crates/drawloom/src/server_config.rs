@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use drawloom_contract::ids::Digest;
+use drawloom_substrate::files;
 
-use crate::{data_dir::ServerFile, dotenv, exit::CommandError, import, told::Note};
+use crate::{config::yaml, data_dir::ServerFile, dotenv, exit::CommandError, import, told::Note};
 
 /// Refuses a server that was started with another config than `files`, which are absolute. The first file tells projects apart;
 /// what is laid over it must be the same when the command names several. A command that found no config is for the server that the data
@@ -58,10 +59,10 @@ pub(crate) fn restarted(server: &ServerFile) -> String {
 pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
     let mut all = Vec::new();
     for file in files {
-        let bytes = std::fs::read(file).ok()?;
+        let bytes = files::read_file(file, yaml::FILE_LIMIT).ok()?;
         all.extend((bytes.len() as u64).to_le_bytes());
         all.extend(bytes);
-        if let Ok(values) = std::fs::read(file.with_file_name(dotenv::FILE_NAME)) {
+        if let Ok(values) = files::read_file(&file.with_file_name(dotenv::FILE_NAME), dotenv::FILE_LIMIT) {
             all.extend(values);
         }
     }

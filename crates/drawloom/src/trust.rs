@@ -95,6 +95,38 @@ pub(crate) fn check(
     review.bring_up_to_date()
 }
 
+/// Whether a config may be used when it is found, as `validate` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Trusted,
+    /// It has no powers.
+    NotNeeded,
+    NotTrusted,
+}
+
+impl State {
+    /// Of these files, which have no mistakes. It changes nothing.
+    pub(crate) fn of(files: &[PathBuf], loaded: &Loaded) -> Result<Self, CommandError> {
+        if Origin::of(&[], files) == Origin::User {
+            return Ok(Self::Trusted);
+        }
+        let review = Review::of(files, loaded)?;
+        Ok(match (review.powers.is_empty(), review.is_trusted()) {
+            (true, _) => Self::NotNeeded,
+            (false, true) => Self::Trusted,
+            (false, false) => Self::NotTrusted,
+        })
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::NotNeeded => "not_needed",
+            Self::NotTrusted => "not_trusted",
+        }
+    }
+}
+
 /// Refuses a file, or a link to it, that belongs to another user: that user could change it at any time.
 pub(crate) fn check_owner(files: &[PathBuf]) -> Result<(), CommandError> {
     let us = geteuid().as_raw();

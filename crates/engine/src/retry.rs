@@ -309,7 +309,7 @@ impl First {
     fn root_start(&self) -> Start {
         let accepted = &self.accepted;
         let is_root = accepted.parent.is_none();
-        let mut start = self.child_start();
+        let start = self.child_start();
         let parts_above = || accepted.part_budgets.iter().filter(|part| part.run != self.view.run);
         // A root's budget may be that of its agent; a child counted against that of its root.
         let (all_tokens, all_cost) = match is_root {
@@ -321,8 +321,6 @@ impl First {
         };
         let tokens = parts_above().filter_map(|part| part.tokens).chain(start.budget_tokens).chain(all_tokens).min();
         let cost = parts_above().filter_map(|part| part.cost).chain(start.budget_cost).chain(all_cost).min();
-        let alone =
-            "the call that started the first attempt does not wait for it any more: this retry is a run of its own";
         Start {
             user: Some(accepted.user.clone()),
             session: is_root.then_some(accepted.session),
@@ -330,7 +328,6 @@ impl First {
             budget_tokens: tokens,
             budget_cost: cost,
             user_tier: accepted.models.user_tier.clone(),
-            warnings: std::mem::take(&mut start.warnings).into_iter().chain((!is_root).then(|| alone.into())).collect(),
             ..start
         }
     }

@@ -1,6 +1,10 @@
 //! Fields of runs that callers ask for by name: the prompt and the short id.
 
-use drawloom_contract::{failure::Failure, view::RunView};
+use drawloom_contract::{
+    caller::Caller,
+    failure::{Failure, FailureKind},
+    view::RunView,
+};
 use drawloom_wire::runs::{Include, RunResult, short_id};
 
 use crate::app::App;
@@ -17,6 +21,22 @@ pub(crate) async fn add_retries(app: &App, views: &[RunView], results: &mut [Run
     let retries = app.runs.retries(views).await?;
     for (view, result) in views.iter().zip(results) {
         result.retried_as = retries.get(&view.run).copied();
+    }
+    Ok(())
+}
+
+/// Adds what became of the run that each of `results` retries.
+pub(crate) async fn add_notes(app: &App, caller: &Caller, result: &mut RunResult) -> Result<(), Failure> {
+    let Some(first) = result.retry_of else { return Ok(()) };
+    match app.runs.glance(caller, first).await {
+        Ok(first) if first.parent.is_some() && result.parent_run_id.is_none() => result.notes.push(
+            "this retry is a top-level run, because the call that started the first attempt had ended".to_owned(),
+        ),
+        Ok(_) => {}
+        Err(failure) if failure.kind == FailureKind::NotFound => {
+            result.notes.push(format!("the run that it retries, {first}, was deleted"));
+        }
+        Err(failure) => return Err(failure),
     }
     Ok(())
 }

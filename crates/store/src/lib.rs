@@ -25,4 +25,4 @@ pub use sqlite::{
     open::{FILE, Found, Opened, Options, Previous, Synchronous},
 };
 pub use store::{Stats, Store};
-pub use tables::words::{Hit, Needs, Search, Term};
+pub use tables::words::{Hit, MAX_QUERY_WORDS, Needs, Search, Term, limit_query};

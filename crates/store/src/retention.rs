@@ -7,7 +7,7 @@ use drawloom_contract::{
     ids::{RunId, RunKey, Tenant},
     journal::StoreError,
     once::HandleId,
-    retention::{Prune, Pruned, Retention},
+    retention::{MAX_NAMED, Prune, Pruned, Retention},
     time::Timestamp,
     values::{ARTIFACTS, EVALUATIONS, GOALS, MEMORY, Space},
 };
@@ -70,13 +70,15 @@ pub(crate) struct Removed {
 
 #[async_trait]
 impl Retention for Store {
-    async fn find_prunable(&self, prune: &Prune) -> Result<Pruned, StoreError> {
-        let mut all = Pruned::default();
+    async fn find_prunable(&self, prune: &Prune) -> Result<(Pruned, Vec<RunKey>), StoreError> {
+        let (mut all, mut named) = (Pruned::default(), Vec::new());
         let mut after = None;
         loop {
             let page = self.prunable_roots(prune, after).await?;
-            let Some(last) = page.last().cloned() else { return Ok(all) };
+            let Some(last) = page.last().cloned() else { return Ok((all, named)) };
             let page = without(page, &prune.keep);
+            let left = MAX_NAMED - named.len();
+            named.extend(page.iter().take(left).cloned());
             let found = self
                 .readers
                 .read(move |connection| {

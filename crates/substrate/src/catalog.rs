@@ -2,8 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
-    io::Read as _,
+    path::Path,
     sync::Arc,
 };
 
@@ -21,6 +20,7 @@ use crate::{
     channels::{self, ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE},
     definitions,
     evaluations::EVALUATION_SCOPES,
+    files,
     hint::did_you_mean,
     lint::{self, Finding},
     memory, names,
@@ -554,12 +554,7 @@ fn server_of(tool: &str) -> Option<&str> {
 
 fn read_prompt(path: &str) -> Result<String, String> {
     let explain = |error: std::io::Error| format!("cannot read {path:?}: {error}");
-    let mut text = String::new();
-    File::open(path).map_err(explain)?.take(PROMPT_FILE_LIMIT + 1).read_to_string(&mut text).map_err(explain)?;
-    if text.len() as u64 > PROMPT_FILE_LIMIT {
-        return Err(format!("{path:?} is longer than {PROMPT_FILE_LIMIT} bytes"));
-    }
-    Ok(text)
+    files::read_text(Path::new(path), PROMPT_FILE_LIMIT).map_err(explain)
 }
 
 #[cfg(test)]

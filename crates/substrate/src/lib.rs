@@ -13,6 +13,7 @@ mod context;
 pub mod definitions;
 pub mod evaluations;
 pub mod excerpt;
+pub mod files;
 mod hint;
 mod lint;
 pub mod memory;

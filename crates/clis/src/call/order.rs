@@ -15,6 +15,7 @@ use drawloom_process::{Access, Command, Confined, Input, ListedPath, Network, Ou
 
 use super::{CallInput, CliRun, SessionPlan};
 use crate::{
+    arguments,
     config::TIME_LIMIT_SECONDS,
     directory::{self, Workplace},
     environment::{self, Identity},
@@ -100,6 +101,7 @@ impl Order {
         environment.extend(mode.environment);
         environment.extend(invocation.environment);
         environment.extend(input.environment);
+        arguments::check(&program.to_string_lossy(), &invocation.args, &environment).map_err(refused)?;
         let output = output(
             &input.output_dir,
             input.output_name.as_deref(),

@@ -12,9 +12,6 @@ use crate::{
     state::State,
 };
 
-/// The longest argument of a program on Linux, in bytes, without its end.
-const MAX_ARGUMENT: usize = 128 * 1024 - 1;
-
 pub(crate) struct Template {
     pub(crate) command: Vec<String>,
 }
@@ -73,9 +70,6 @@ impl Preset for Template {
             ("{model}", request.model.unwrap_or_default().to_owned()),
         ];
         let mut args: Vec<String> = self.command.iter().skip(1).map(|argument| filled(argument, &values)).collect();
-        if let Some(bytes) = args.iter().map(String::len).find(|bytes| *bytes > MAX_ARGUMENT) {
-            return Err(Error::LongArgument { bytes, most: MAX_ARGUMENT });
-        }
         args.extend(request.extra.iter().cloned());
         let mut invocation = Invocation { args, ..Invocation::default() };
         if has("{system_file}") {

@@ -278,6 +278,8 @@ fn a_section_with_mistakes_says_them_all() {
         "empty": { "command": [] },
         "typo": { "command": ["x", "{promt_file}"] },
         "texts": { "command": ["x", "{prompt}", "{system}", "{combined}"] },
+        "shell": { "command": ["env", "sh", "-c", "echo {prompt}"] },
+        "safe": { "command": ["sh", "-c", "echo \"$1\"", "sh", "{prompt}"] },
         "far": { "preset": "aider", "readable_paths": ["/no/such/path"], "writable_paths": ["relative"] },
         "bad name": { "preset": "aider" }
     }))
@@ -295,6 +297,7 @@ fn a_section_with_mistakes_says_them_all() {
             "far.readable_paths.0: \"/no/such/path\" must exist: No such file or directory (os error 2)",
             "far.writable_paths.0: \"relative\" must be an absolute path",
             "neither: the CLI \"neither\" has neither `preset` nor `command`",
+            "shell.command.3: \"echo {prompt}\" is code, and a text in it would run as code",
             "typo.command.1: unknown placeholder in \"{promt_file}\"",
         ]
     );

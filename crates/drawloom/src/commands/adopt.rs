@@ -7,12 +7,12 @@ use std::{
 };
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     cli::Look,
     commands::{
-        Session,
+        Session, mcp,
         status::{has_data, server_of},
     },
     data_dir::DataDir,
@@ -44,6 +44,7 @@ impl Adopt {
                 .with_hint("`drawloom status --all` lists data that can be adopted"));
         }
         let own = project.files.first();
+        let old = project::read_note(from.path()).map(|note| note.config);
         let others = project::read_note(from.path()).filter(|note| note.config.exists() && Some(&note.config) != own);
         if let Some(note) = others {
             let message = format!("{} belongs to {}", from.path().display(), note.config.display());
@@ -81,10 +82,22 @@ impl Adopt {
                 format!("the runs were moved; cannot remove {}: {error}", from.path().display()),
             )
         })?;
+        let hosts = old.filter(|old| Some(old) != own).map(|old| mcp::hosts_of(&old)).unwrap_or_default();
         match session.output.format() {
-            Format::Json => session.output.json(&json!({ "from": from.path(), "data_dir": to })),
+            Format::Json => {
+                let host = |host: &mcp::HostOf| json!({ "client": host.client, "file": host.file });
+                let hosts: Vec<Value> = hosts.iter().map(host).collect();
+                session.output.json(&json!({ "from": from.path(), "data_dir": to, "hosts": hosts }));
+            }
             Format::Human => {
                 session.output.line(format!("{} now has the data of {}", project.name(), from.path().display()));
+                for host in &hosts {
+                    session.output.note(format!(
+                        "{} still starts the old config: `drawloom mcp install --client {} --write` replaces the entry",
+                        host.file.display(),
+                        host.client
+                    ));
+                }
             }
         }
         Ok(Exit::Done)

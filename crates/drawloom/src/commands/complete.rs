@@ -1,7 +1,7 @@
 //! `drawloom complete`: names for the shell that completes a command line. Hidden: the scripts of `drawloom completions` call it. It starts
 //! nothing, reads only the config and the store, and has no output when it does not know better than the script.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Arg, Args, Command};
 use drawloom_contract::{
@@ -11,6 +11,7 @@ use drawloom_contract::{
 };
 use drawloom_server::GOAL_AGENT;
 use drawloom_store::{Found, Store};
+use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
 
 use crate::{
     cli::{Cli, Globals, Look},
@@ -23,6 +24,8 @@ use crate::{
 
 /// How many runs are proposed, the newest first.
 const MAX_RUNS: u32 = 50;
+/// How long the names may take.
+const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// Print the names that can stand at the end of a command line
 #[derive(Debug, Args)]
@@ -77,14 +80,10 @@ impl Complete {
         let asked = asked(&self.words);
         let Some(kind) = asked.kind else { return Ok(Exit::Done) };
         let globals = globals(session, &asked);
-        let mut names = match kind {
-            Kind::Operation => {
-                operations::cards().map(|card| (card.name().to_owned(), card.summary.to_string())).collect()
-            }
-            Kind::Agent => agents(&globals),
-            Kind::Run => runs(&globals, None).await,
-            Kind::Goal => runs(&globals, Some(GOAL_AGENT)).await,
-        };
+        let runtime = Handle::current();
+        let names = spawn_blocking(move || runtime.block_on(names(kind, &globals)));
+        // A shell waits for this: a disk that does not answer must not stop it.
+        let Ok(Ok(mut names)) = timeout(MAX_TIME, names).await else { return Ok(Exit::Done) };
         if matches!(kind, Kind::Run | Kind::Goal) && !names.is_empty() {
             names.insert(0, ("last".to_owned(), "the newest".to_owned()));
         }
@@ -92,6 +91,16 @@ impl Complete {
             session.output.line(format!("{name}\t{}", about.lines().next().unwrap_or_default()));
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Every name of a kind, and what it is.
+async fn names(kind: Kind, globals: &Globals) -> Vec<(String, String)> {
+    match kind {
+        Kind::Operation => operations::cards().map(|card| (card.name().to_owned(), card.summary.to_string())).collect(),
+        Kind::Agent => agents(globals),
+        Kind::Run => runs(globals, None).await,
+        Kind::Goal => runs(globals, Some(GOAL_AGENT)).await,
     }
 }
 
@@ -194,10 +203,10 @@ fn globals(session: &Session, asked: &Asked) -> Globals {
     globals
 }
 
-/// The agents of the config. A config with mistakes has none.
+/// The agents of the config that have no mistakes. The folder need not be trusted, so no `.env` is read.
 fn agents(globals: &Globals) -> Vec<(String, String)> {
-    let loaded = config::find(&globals.config).and_then(|files| config::load_files(&files));
-    let Ok(loaded) = loaded else { return Vec::new() };
+    let loaded = config::find(&globals.config).ok().and_then(|files| config::load_names(&files));
+    let Some(loaded) = loaded else { return Vec::new() };
     let agents = loaded.config.agents.iter();
     agents.map(|(name, agent)| (name.to_string(), agent.description.clone())).collect()
 }

@@ -60,7 +60,13 @@ impl Cost {
         match output.format() {
             Format::Json => output.json(&report),
             Format::Human if report.groups.is_empty() => output.line("no runs"),
-            Format::Human => show(output, &report, self.by),
+            Format::Human => {
+                show(output, &report, self.by);
+                let first = report.oldest_run_at.as_deref();
+                let first =
+                    first.map(|first| format!("the oldest run is of {}; ", session.local_time().whole_of(first)));
+                output.note(output.beside(Style::Dim, &format!("{}{}", first.unwrap_or_default(), report.note)));
+            }
         }
         Ok(Exit::Done)
     }

@@ -3,6 +3,8 @@
 
 mod install;
 
+pub(crate) use install::{HostOf, hosts_of};
+
 use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},

@@ -17,8 +17,19 @@ use crate::{
 };
 
 /// List and delete the projects of this user
+///
+/// Without a command, it lists them.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Projects {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: List,
+}
+
 #[derive(Debug, Subcommand)]
-pub enum Projects {
+enum Command {
     /// List the projects of this user that have data
     #[command(visible_alias = "ls")]
     List(List),
@@ -28,16 +39,18 @@ pub enum Projects {
 
 impl Projects {
     pub(crate) fn look(&self) -> Look {
-        match self {
-            Self::List(list) => list.look,
-            Self::Rm(rm) => rm.look,
+        match &self.command {
+            None => self.list.look,
+            Some(Command::List(list)) => list.look,
+            Some(Command::Rm(rm)) => rm.look,
         }
     }
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        match self {
-            Self::List(list) => show(session, list.ids),
-            Self::Rm(rm) => rm.perform(session).await,
+        match self.command {
+            None => show(session, self.list.ids),
+            Some(Command::List(list)) => show(session, list.ids),
+            Some(Command::Rm(rm)) => rm.perform(session).await,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     commands::Session,
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Format, count},
+    output::{Column, Format, Text, count},
 };
 
 /// Delete old runs
@@ -21,7 +21,7 @@ pub struct Prune {
     /// Delete runs that ended this long ago, such as 30d, 12h or 90m
     #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
     older_than: u64,
-    /// Show how many runs would be deleted, and delete nothing
+    /// Show which runs would be deleted, and delete nothing
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Delete without asking
@@ -44,7 +44,10 @@ impl Prune {
             if self.dry_run {
                 match output.format() {
                     Format::Json => output.json(&preview),
-                    Format::Human => output.line(describe(session, "would delete", &preview)),
+                    Format::Human => {
+                        output.line(describe(session, "would delete", &preview));
+                        show(session, &preview);
+                    }
                 }
                 return Ok(Exit::Done);
             }
@@ -96,6 +99,33 @@ enum Step {
     Delete {
         agreed: Option<String>,
     },
+}
+
+/// The first of the top-level runs that would be deleted.
+fn show(session: &Session, report: &PruneReport) {
+    let output = &session.output;
+    let named = &report.top_level;
+    if named.is_empty() {
+        return;
+    }
+    let local = session.local_time();
+    let columns = [Column::new("run"), Column::new("agent").shrinks_to(6), Column::new("status"), Column::new("ended")];
+    output.table(
+        columns,
+        named.iter().map(|run| {
+            let agent = match (&run.agent, &run.tenant) {
+                (Some(agent), _) => agent.to_string(),
+                (None, tenant) => tenant.iter().map(|tenant| format!("of the tenant {tenant}")).collect(),
+            };
+            let status = run.status.map_or_else(String::new, |status| status.as_str().replace('_', " "));
+            let ended = run.ended_at.as_deref().map_or_else(String::new, |ended| local.whole_of(ended));
+            [Text::new(run.run_id.to_string()), Text::new(agent), Text::new(status), Text::new(ended)]
+        }),
+    );
+    let more = report.trees.saturating_sub(named.len() as u64);
+    if more > 0 {
+        output.note(format!("and {} more", count(more)));
+    }
 }
 
 /// `would delete 50 runs (38 top-level) that ended before 2026-11-17 19:29:04 CET`

@@ -15,6 +15,7 @@ use crate::{
     output::{Format, Output, Style},
     project::Project,
     resolve,
+    trust::State,
 };
 
 /// Check config files and report every error
@@ -30,6 +31,7 @@ pub struct Validate {
 
 impl Validate {
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let is_found = self.files.is_empty() && session.globals.config.is_empty();
         let files = if self.files.is_empty() { config::find(&session.globals.config)? } else { self.files };
         // Without a data directory no server starts either, but that is not the config's mistake.
         let project = Project::of(&session.globals, &files).ok();
@@ -37,9 +39,13 @@ impl Validate {
         let loaded = config::load_beside(&files, data)?;
         let resolved = resolve::resolve_beside(data, &loaded, &crate::Extra::default()).map_err(config::refuse)?;
         let output = &session.output;
+        // Without a home directory nothing can be trusted, and that is not the config's mistake either.
+        let trust = State::of(&files, &loaded).ok();
+        let named = if is_found { String::new() } else { named(&files) };
         match output.format() {
             Format::Json => output.json(&json!({
                 "ok": true,
+                "trust": trust.map(State::as_str),
                 "files": files,
                 "findings": resolved.findings.iter().map(|finding| finding_json(&loaded, finding)).collect::<Vec<_>>(),
             })),
@@ -47,10 +53,26 @@ impl Validate {
                 show_findings(output, &loaded, &resolved.findings);
                 let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
                 output.line(format!("{}: {}", names.join(", "), output.styled(Style::Good, "no mistakes")));
+                match trust {
+                    None => {}
+                    Some(State::Trusted) => output.line("trust: trusted"),
+                    Some(State::NotNeeded) => {
+                        output.line(
+                            "trust: not needed, because it starts no programs, uses no keys and changes no files",
+                        );
+                    }
+                    Some(State::NotTrusted) => output
+                        .line(format!("trust: not trusted yet; `drawloom trust{named}` shows what it can do and asks")),
+                }
             }
         }
         Ok(Exit::Done)
     }
+}
+
+/// Files as options of a command.
+fn named(files: &[PathBuf]) -> String {
+    files.iter().map(|file| format!(" --config {}", file.display())).collect()
 }
 
 /// A finding, for programs.

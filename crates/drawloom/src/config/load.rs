@@ -3,15 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    fs::File,
-    io::Read as _,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
 
 use serde_json::Value;
 
-use drawloom_substrate::Problem;
+use drawloom_substrate::{Problem, files};
 use drawloom_wire::validate::{self, Step, Validator};
 
 use super::{
@@ -237,12 +235,21 @@ pub(super) struct Examined {
     pub(super) mistakes: Vec<Mistake>,
 }
 
-/// Reads `paths` and lays each over those before it.
+/// Reads `paths`, and the `.env` beside each, and lays each over those before it.
 pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Examined {
+    load_with(paths, lookup, DotEnv::beside)
+}
+
+/// The same without any `.env`.
+pub(super) fn load_without_dotenv(paths: &[PathBuf], lookup: Lookup<'_>) -> Examined {
+    load_with(paths, lookup, |_| DotEnv::default())
+}
+
+fn load_with(paths: &[PathBuf], lookup: Lookup<'_>, dotenv: impl FnOnce(&[PathBuf]) -> DotEnv) -> Examined {
     let mut texts = Vec::new();
     let mut unreadable = Vec::new();
     for path in paths {
-        match File::open(path).and_then(read_from) {
+        match files::read_argument(path, yaml::FILE_LIMIT) {
             Ok(bytes) => texts.push((path.clone(), bytes)),
             Err(error) => unreadable.push(Mistake {
                 position: None,
@@ -253,7 +260,7 @@ pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Examined {
         }
     }
     match unreadable.is_empty() {
-        true => examine(texts, lookup, DotEnv::beside(paths)),
+        true => examine(texts, lookup, dotenv(paths)),
         false => Examined { loaded: None, mistakes: unreadable },
     }
 }
@@ -430,7 +437,10 @@ pub fn made_powers() -> Value {
 /// A JSON or YAML file as a value, without any rule about what is in it; `-` reads stdin.
 pub(super) fn read_value(path: &Path) -> Result<Value, Mistake> {
     let name = path.display().to_string();
-    let bytes = if name == "-" { read_from(std::io::stdin().lock()) } else { File::open(path).and_then(read_from) };
+    let bytes = match name == "-" {
+        true => files::read_limited(std::io::stdin().lock(), yaml::FILE_LIMIT),
+        false => files::read_argument(path, yaml::FILE_LIMIT),
+    };
     let bytes = bytes.map_err(|error| Mistake {
         position: None,
         path: name.clone(),
@@ -450,14 +460,4 @@ pub(super) fn read_value(path: &Path) -> Result<Value, Mistake> {
 pub(super) fn parse_value(text: &[u8]) -> Option<Value> {
     let (node, faults) = yaml::parse(0, text).ok()?;
     faults.is_empty().then(|| node.to_value())
-}
-
-/// Everything that `source` holds, up to the limit of a file.
-fn read_from(source: impl std::io::Read) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    source.take(yaml::FILE_LIMIT + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > yaml::FILE_LIMIT {
-        true => Err(std::io::Error::other(format!("it is longer than {} bytes", yaml::FILE_LIMIT))),
-        false => Ok(bytes),
-    }
 }

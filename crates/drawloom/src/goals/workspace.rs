@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_checkout::{self as checkout, Checkouts, Kind, Oid, Sandbox, Step};
-use drawloom_clis::{proxies_with_login, without_login};
+use drawloom_clis::{PROXIES, proxies_with_login, without_login};
 use drawloom_contract::{
     failure::Explain as _,
     ids::RunId,
@@ -29,7 +29,7 @@ use tokio::sync::OnceCell;
 
 use crate::{config::Loaded, environment, goals::Shared};
 
-/// Variables that git, setup and verify commands get, beside those that the config names.
+/// Variables that git, setup and verify commands get, beside proxies and those that the config names.
 const VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -44,18 +44,11 @@ const VARIABLES: &[&str] = &[
     "RUSTUP_HOME",
     "GOPATH",
     "GOROOT",
-    "GOPROXY",
     "GOFLAGS",
     "JAVA_HOME",
     "PYENV_ROOT",
     "NVM_DIR",
     "VOLTA_HOME",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "NODE_EXTRA_CA_CERTS",
@@ -76,7 +69,7 @@ impl Repositories {
     pub(crate) fn new(loaded: &Loaded, shared: Shared) -> Self {
         let config = loaded.config.goals.clone();
         let usual: Vec<(&str, String)> =
-            VARIABLES.iter().filter_map(|name| Some((*name, loaded.variable(name)?))).collect();
+            VARIABLES.iter().chain(PROXIES).filter_map(|name| Some((*name, loaded.variable(name)?))).collect();
         let hidden_logins = proxies_with_login(usual.iter().map(|(name, value)| (*name, value.as_str())), &config.env);
         let plain = usual.iter().map(|(name, value)| ((*name).to_owned(), without_login(name, value).into_owned()));
         let own = config.env.iter().filter_map(|name| Some((name.clone(), loaded.variable(name)?)));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use drawloom_contract::ids::Digest;
+use drawloom_substrate::files;
 use serde_json::{Value, json};
 
 use super::{
@@ -59,7 +60,7 @@ impl Plan {
 /// Reads, maps and compares; writes nothing.
 pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
     let before =
-        match std::fs::read(&request.into) {
+        match files::read_file(&request.into, yaml::FILE_LIMIT) {
             Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| {
                 CommandError::usage("bad_config", format!("{} is not UTF-8 text", request.into.display()))
             })?),
@@ -164,7 +165,7 @@ pub(super) fn load(request: &Request, text: &str) -> Result<Loaded, Vec<Mistake>
     for file in &request.files {
         match *file == request.into {
             true => texts.push((file.clone(), text.as_bytes().to_vec())),
-            false => match std::fs::read(file) {
+            false => match files::read_file(file, yaml::FILE_LIMIT) {
                 Ok(bytes) => texts.push((file.clone(), bytes)),
                 Err(error) => {
                     return Err(vec![Mistake {

@@ -12,7 +12,7 @@ use drawloom_contract::{
     definition::{MemoryScope, matches},
     ids::Digest,
 };
-use drawloom_substrate::{AgentConfig, Finding, Problem, Weight, evaluations::EvaluationScope};
+use drawloom_substrate::{AgentConfig, Finding, Problem, Weight, evaluations::EvaluationScope, files};
 use drawloom_tools::McpServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -408,7 +408,9 @@ fn findings(at: &[String], source: &SourceConfig, items: Vec<Item>) -> Vec<Findi
 pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
     let mut all = Vec::new();
     for file in files {
-        let Ok((node, _)) = std::fs::read(file).map_err(drop).and_then(|bytes| yaml::parse(0, &bytes).map_err(drop))
+        let Ok((node, _)) = files::read_file(file, yaml::FILE_LIMIT)
+            .map_err(drop)
+            .and_then(|bytes| yaml::parse(0, &bytes).map_err(drop))
         else {
             continue;
         };

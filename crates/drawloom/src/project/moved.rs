@@ -9,10 +9,12 @@ use std::{
 };
 
 use drawloom_contract::ids::Digest;
+use drawloom_substrate::files;
 
 use super::{Note, Project, all};
 use crate::{
     commands::{Session, status::has_data},
+    config::yaml,
     data_dir::DataDir,
     output::Format,
     told,
@@ -21,7 +23,7 @@ use crate::{
 impl Note {
     /// What is noted of the project whose first config file this is.
     pub(super) fn of(first: &Path) -> Self {
-        let digest = fs::read(first).ok().map(|bytes| Digest::of(&bytes));
+        let digest = files::read_file(first, yaml::FILE_LIMIT).ok().map(|bytes| Digest::of(&bytes));
         Self { config: first.to_owned(), folder: first.parent().and_then(identity), digest }
     }
 

@@ -77,6 +77,16 @@ fn bash_and_fish_complete_names_without_a_server() {
 }
 
 #[test]
+fn completion_reads_no_values_of_a_folder() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.write("drawloom.yaml", &format!("env: [SECRET]\n{}", config.replace("Says it again.", "'${SECRET}'")));
+    home.write(".env", "SECRET=from-the-file\n");
+    let ran = home.run(&["complete", "--", "run", ""]).exits(0);
+    assert!(ran.stdout.starts_with("echo\t") && !ran.stdout.contains("from-the-file"), "{ran:#?}");
+}
+
+#[test]
 fn zsh_completes_names() {
     let home = Home::new();
     let terminal = Terminal::open(&home, "100");

@@ -51,8 +51,22 @@ fn validate_shows_findings_and_passes() {
         ran.stdout,
         "note: fine.yaml:3:14: agent a does not set agents, volumes, hosts: [] (none) is used, which is fine if that is intended\n\
          warning: fine.yaml:3:14: agent a has no `tools` and cannot call any (to silence this, set `tools: []`)\n\
-         fine.yaml: no mistakes\n"
+         fine.yaml: no mistakes\n\
+         trust: not needed, because it starts no programs, uses no keys and changes no files\n"
     );
+}
+
+#[test]
+fn validate_says_whether_the_config_is_trusted_and_how_to_trust_it() {
+    let home = Home::new();
+    home.write("drawloom.yaml", "providers: { o: { driver: openai, base_url: 'http://localhost:9/v1' } }\ndefaults: { provider: o, model: m }\nagents: { a: {} }\n");
+    let last = |arguments: &[&str]| home.run(arguments).exits(0).stdout.lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last(&["validate"]), "trust: not trusted yet; `drawloom trust` shows what it can do and asks");
+    assert!(last(&["validate", "drawloom.yaml"]).contains("`drawloom trust --config drawloom.yaml`"));
+    assert_eq!(home.run(&["validate", "--json"]).exits(0).json()["trust"], "not_trusted");
+    home.run(&["trust", "--yes"]).exits(0);
+    assert_eq!(last(&["validate"]), "trust: trusted");
+    assert_eq!(home.run(&["validate", "--json"]).exits(0).json()["trust"], "trusted");
 }
 
 #[test]
@@ -144,4 +158,66 @@ fn daily_use_names_every_section_of_the_config() {
     for section in schema["properties"].as_object().expect("sections").keys() {
         assert!(page.contains(&format!("`{section}`")), "docs/daily-use.md does not name {section}");
     }
+}
+
+#[test]
+fn a_pipe_in_a_folder_is_refused_and_never_waited_for() {
+    let home = Home::new();
+    let good = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let pipe = |name: &str| {
+        let path = home.path().join(name);
+        drop(std::fs::remove_file(&path));
+        assert!(std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+    };
+    for name in ["drawloom.yaml", "pipe", ".env"] {
+        pipe(name);
+    }
+    let commands: [&[&str]; 9] = [
+        &["validate"],
+        &["run", "echo", "hi"],
+        &["run", "echo", "hi", "--embedded"],
+        &["trust", "--yes"],
+        &["agents", "list"],
+        &["status"],
+        &["doctor"],
+        &["import", "claude-code", "--from", "."],
+        &["mcp", "install", "--client", "claude-code"],
+    ];
+    for command in commands {
+        let ran = home.run(command);
+        let is_refused = ran.code != 0 && ran.stderr.contains("it is not a regular file");
+        assert!(is_refused || matches!(command[0], "status" | "doctor" | "mcp"), "{command:?}: {ran:#?}");
+    }
+    assert_ne!(home.run(&["init"]).code, 0);
+    assert_eq!(home.run(&["complete", "--", "run", ""]).exits(0).stdout, "");
+
+    home.write("good.yaml", &good);
+    let files: [&[&str]; 4] = [
+        &["batch", "pipe"],
+        &["call", "spawn_run", "--input", "pipe"],
+        &["memory", "import", "pipe"],
+        &["goal", "run", "--goal-file", "pipe"],
+    ];
+    for file in files {
+        let ran = home.run(&[file, &["--config", "good.yaml"]].concat());
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(ran.code != 0 && said.contains("it is not a regular file"), "{file:?}: {ran:#?}");
+    }
+    // A `.env` that is a pipe is only not read.
+    home.run(&["run", "echo", "hi", "--embedded", "--config", "good.yaml"]).exits(0);
+    let ran = home.run(&["doctor", "--config", "good.yaml"]);
+    assert!(ran.stdout.contains(".env: not read: it is not a regular file"), "{ran:#?}");
+    let prompt = good.replace("description: Says it again.", "description: Says it again., system_prompt_file: pipe");
+    home.write("good.yaml", &prompt);
+    let ran = home.run(&["validate", "good.yaml"]).exits(2);
+    assert!(ran.stderr.contains("it is not a regular file"), "{ran:#?}");
+}
+
+#[test]
+fn a_config_can_come_from_a_pipe_of_the_shell() {
+    let home = Home::new();
+    let binary = env!("CARGO_BIN_EXE_drawloom");
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &format!("{binary} validate <(head -n -2 drawloom.yaml)")]).current_dir(home.path());
+    assert!(home.finish(&mut command).exits(0).stdout.contains("no mistakes"));
 }

@@ -268,6 +268,12 @@ fn uninstall_takes_out_of_every_client_what_install_wrote_and_nothing_else() {
         assert_eq!((removed["removed"] == true, read()), (true, before.to_owned()), "{client}");
         let again = uninstall(&home, &["--client", client, "--write", "--yes", "--json"]).exits(0).json();
         assert_eq!((again["removed"] == false, read()), (true, before.to_owned()), "{client}: twice is once");
+
+        std::fs::remove_file(&file).expect("a file");
+        install(&home, &["--client", client, "--write", "--yes"]).exits(0);
+        assert!(std::path::Path::new(&file).exists());
+        let removed = uninstall(&home, &["--client", client, "--write", "--yes", "--json"]).exits(0).json();
+        assert!(removed["file_removed"] == true && !std::path::Path::new(&file).exists(), "{client}: {removed}");
     }
 }
 

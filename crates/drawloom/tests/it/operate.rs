@@ -20,7 +20,11 @@ fn old_runs_are_pruned_and_a_dry_run_only_says_so() {
     assert_eq!(home.run(&["prune", "--older-than", "30d", "--yes", "--json"]).exits(0).json()["runs"], 0);
     let dry = home.run(&["prune", "--older-than", "0s", "--dry-run"]).exits(0);
     assert!(dry.stdout.starts_with("would delete 2 runs (2 top-level) that ended before 2"), "{dry:?}");
-    assert!(dry.stdout.ends_with(" UTC\n"), "{dry:?}");
+    assert!(dry.stdout.lines().next().is_some_and(|first| first.ends_with(" UTC")), "{dry:?}");
+    let rows: Vec<&str> = dry.stdout.lines().skip(2).collect();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.starts_with("r_") && row.contains("echo")), "{dry:?}");
+    let named = home.run(&["prune", "--older-than", "0s", "--dry-run", "--json"]).exits(0).json();
+    assert_eq!(named["top_level"].as_array().map(Vec::len), Some(2), "{named}");
     assert_eq!(count(&home), 3);
     // Without a terminal, `prune` cannot ask.
     let refused = home.run(&["prune", "--older-than", "0s"]).exits(3);
@@ -301,4 +305,24 @@ fn a_server_logs_the_start_and_the_end_of_each_run_on_a_line() {
         failed.contains("\"reason\":\"the model refused: it went boom\"")
             && failed.contains("\"code\":\"model_refused\"")
     );
+}
+
+#[test]
+fn a_full_page_of_runs_says_that_there_are_more_only_when_there_are() {
+    let home = Home::new();
+    let _server = home.serve();
+    for prompt in ["one", "two", "three"] {
+        home.run(&["run", "echo", prompt]).exits(0);
+    }
+    // The search finds two of them.
+    for (arguments, is_more) in [
+        (&["--limit", "3"] as &[&str], false),
+        (&["--limit", "2"], true),
+        (&["--limit", "2", "--search", "o"], false),
+        (&["--limit", "1", "--search", "o"], true),
+    ] {
+        let listed = home.run(&[&["runs", "list"], arguments].concat()).exits(0);
+        assert_eq!(listed.stderr.contains("there are more: --before r_"), is_more, "{arguments:?}: {listed:?}");
+    }
+    assert_eq!(home.run(&["runs", "list", "--limit", "3", "--json"]).exits(0).json().get("next"), None);
 }

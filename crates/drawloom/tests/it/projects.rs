@@ -265,11 +265,17 @@ fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
     assert!(all.stdout.contains("(gone)"), "{all:#?}");
     let home = person.0.path().to_string_lossy();
     let directory = left[0]["data_dir"].as_str().expect("a path").replace("<home>", &home);
+    let old = person.folder("one").join("drawloom.yaml");
+    let entry = serde_json::json!({ "mcpServers": { "drawloom": { "command": "drawloom", "args": ["mcp", "--config", old] } } });
+    std::fs::write(person.0.path().join(".claude.json"), entry.to_string()).expect("a file");
     let adopted = person.run("moved", &["adopt", &directory]).exits(0);
+    assert!(adopted.stderr.contains(".claude.json still starts the old config"), "{adopted:#?}");
+    assert!(adopted.stderr.contains("`drawloom mcp install --client claude --write`"), "{adopted:#?}");
     assert!(adopted.stdout.contains("moved now has the data of"), "{adopted:#?}");
     assert_eq!(person.runs("moved"), 1);
     assert_eq!(person.status("moved")["left_behind"], serde_json::json!([]));
     let listed = person.run("moved", &["projects", "list"]).exits(0);
+    assert_eq!(person.run("moved", &["projects"]).exits(0).stdout, listed.stdout);
     assert!(!listed.stdout.contains("(gone)"), "the old place is no project any more: {listed:#?}");
     // Twice is refused, and so is the data of a project that is there.
     let again = person.run("moved", &["adopt", &directory, "--json"]).exits(2);

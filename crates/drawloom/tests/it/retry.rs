@@ -111,6 +111,9 @@ fn a_retry_is_followed_and_both_runs_name_each_other() {
     assert!(twice.stdout.contains("already_retried") && twice.stdout.contains(&retry), "{twice:?}");
     let last = home.run(&["runs", "retry", &retry, "--json"]).exits(1).json();
     assert_eq!((&last["retry_of"], &last["status"]), (&json!(retry), &json!("failed")));
+    home.run(&["runs", "rm", &failed, "--yes"]).exits(0);
+    let alone = home.run(&["runs", "show", &retry]).exits(0).stdout;
+    assert!(alone.contains(&format!("the run that it retries, {failed}, was deleted")), "{alone}");
     let done = id(&home.run(&["run", "echo", "hello", "--json"]).exits(0).json()["run_id"]);
     let refused = home.run(&["runs", "retry", &done]).exits(2);
     assert!(refused.stderr.contains("pass completed (`--completed` at the command line)"), "{refused:?}");
@@ -147,6 +150,9 @@ fn a_failed_child_is_retried_in_its_tree_after_a_kill_of_the_server() {
     let tree = home.run(&["runs", "show", &lead]).exits(0).stdout;
     assert!(tree.contains("a retry"), "{tree}");
     home.run(&["runs", "cancel", &lead]).exits(0);
+    home.run(&["runs", "wait", &lead]).exits(1);
+    let late = home.run(&["runs", "retry", &retry, "--completed"]).exits(0).stderr;
+    assert!(late.contains("this retry is a top-level run") && !late.contains("warning:"), "{late}");
     home.run(&["stop"]).exits(0);
 }
 
@@ -238,6 +244,9 @@ fn costs_are_summed_by_agent_model_user_and_day_and_estimates_are_marked() {
     assert!(list.stdout.lines().nth(1).is_some_and(|first| first.contains("cut") && first.contains('~')), "{list:?}");
     assert!(home.run(&["runs", "show", "last"]).exits(0).stdout.contains("cost      ~"));
     let table = home.run(&["cost", "--by", "model", "--since", "1d"]).exits(0);
+    assert!(table.stderr.contains("the oldest run is of 2"), "{table:?}");
+    assert!(table.stderr.contains("runs that were deleted or pruned are not counted"), "{table:?}");
+    assert!(exact["oldest_run_at"].is_string() && exact["note"].is_string(), "{exact}");
     let rows: Vec<Vec<&str>> = table.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((rows[1][0], rows[1][1], rows[2][0], rows[2][1]), ("script/test", "3", "total", "3"), "{table:?}");
     assert!(rows[1][3].starts_with('~'), "{table:?}");

@@ -36,7 +36,7 @@ use drawloom_substrate::{
         DefinitionsConfig, Layers, Principals, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem,
     },
     evaluations::{EvaluationParts, Evaluations, Lineage},
-    memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
+    memory::{Memory, MemoryConfig, MemoryParts, Search, Term, Terms},
 };
 use drawloom_wire::{
     client::Client,
@@ -170,6 +170,10 @@ impl Search for NoIndex {
     async fn search_memory(&self, _: &Terms<'_>, _: Timestamp) -> Result<Vec<(ValueKey, Kept, i64)>, StoreError> {
         Ok(Vec::new())
     }
+
+    fn limit(&self, _: &mut Vec<Term>) -> Option<usize> {
+        None
+    }
 }
 
 /// Remembers what it was asked to remove.
@@ -178,8 +182,8 @@ pub(crate) struct Broom(pub(crate) Mutex<Vec<Prune>>);
 
 #[async_trait]
 impl Retention for Broom {
-    async fn find_prunable(&self, _: &Prune) -> Result<Pruned, StoreError> {
-        Ok(Pruned { trees: 1, runs: 2, records: 3, blobs: 0 })
+    async fn find_prunable(&self, _: &Prune) -> Result<(Pruned, Vec<RunKey>), StoreError> {
+        Ok((Pruned { trees: 1, runs: 2, records: 3, blobs: 0 }, Vec::new()))
     }
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {

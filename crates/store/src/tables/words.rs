@@ -4,6 +4,7 @@
 
 mod bigrams;
 mod index;
+mod limit;
 mod score;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use drawloom_contract::{
 #[cfg(test)]
 pub(crate) use self::index::texts;
 pub(crate) use self::index::{Writes, forget_own, index_own, is_current};
+pub use self::limit::{MAX_QUERY_WORDS, limit_query};
 use self::score::Owners;
 use super::{Step, values as key_values};
 use crate::sqlite::{Connection, Result, Value};
@@ -88,11 +90,13 @@ struct Candidate {
 
 /// Hits, best first, without values whose time is over at `now`. A score depends on nothing but entries of the owners.
 pub(crate) fn search(connection: &Connection, search: &Search, now: Timestamp) -> Result<Vec<Hit>> {
+    let mut search = search.clone();
+    limit_query(&mut search.terms);
     let Some(query) = query(&search.terms, search.needs) else { return Ok(Vec::new()) };
     if search.owners.is_empty() || search.limit == 0 {
         return Ok(Vec::new());
     }
-    let mut candidates: Vec<Candidate> = rank(connection, search, &query)?;
+    let mut candidates: Vec<Candidate> = rank(connection, &search, &query)?;
     candidates.sort_by(|left, right| {
         let rest = || (&left.key, &left.owner).cmp(&(&right.key, &right.owner));
         right.score.total_cmp(&left.score).then_with(rest)

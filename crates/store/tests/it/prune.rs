@@ -49,7 +49,7 @@ async fn a_tree_goes_whole_with_all_that_was_kept_for_it() {
     // Another run shares one of the large texts and is not done.
     bench.append(begin(accepted(3), [note(&large('b'))])).await;
     let prunable = bench.store.find_prunable(&late()).await.expect("a readable store");
-    assert_eq!(prunable, Pruned { trees: 1, runs: 2, records: 8, blobs: 0 });
+    assert_eq!(prunable, (Pruned { trees: 1, runs: 2, records: 8, blobs: 0 }, vec![key(1)]));
     assert_eq!(count(&bench).await, 3, "looking removes nothing");
 
     let pruned = bench.store.prune(&late()).await.expect("a writable store");
@@ -186,7 +186,7 @@ async fn nothing_goes_that_is_unfinished_or_ended_later_or_belongs_to_such_a_thi
     let mut append = begin(accepted(10), [completed()]);
     append.records[1] = clean(Record { seq: 2, at: late().ended_before, body: completed() });
     bench.append(append).await;
-    assert_eq!(bench.store.find_prunable(&late()).await, Ok(Pruned::default()));
+    assert_eq!(bench.store.find_prunable(&late()).await, Ok((Pruned::default(), Vec::new())));
     assert_eq!(bench.store.prune(&late()).await, Ok(Pruned::default()));
     assert_eq!(count(&bench).await, 10);
 

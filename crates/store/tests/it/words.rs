@@ -85,6 +85,14 @@ async fn hits_come_best_first_and_follow_every_change_of_a_value() {
 }
 
 #[tokio::test]
+async fn a_phrase_of_hundreds_of_words_is_searched_for_by_its_beginning() {
+    let bench = Bench::new();
+    bench.set("user/ann", "k", json!("word ".repeat(70))).await;
+    let long = "word ".repeat(400);
+    assert_eq!(bench.keys(ask(&[&long]), 1).await, ["k"], "the whole phrase is not in the value");
+}
+
+#[tokio::test]
 async fn changes_of_one_commit_leave_the_words_of_the_last_one() {
     let bench = Bench::new();
     bench.set("user/ann", "kept", json!("first")).await;

@@ -19,6 +19,9 @@ pub trait Search: Send + Sync {
     /// Hits with their scores, best first, at most `limit`; without values whose time is over at `now`. Only of these owners
     /// of the tenant, and only keys that begin with `prefix`.
     async fn search_memory(&self, asked: &Terms<'_>, now: Timestamp) -> Result<Vec<(ValueKey, Kept, i64)>, StoreError>;
+
+    /// Leaves the part of a query that is searched for. The answer is the maximum number of words when there were more.
+    fn limit(&self, terms: &mut Vec<Term>) -> Option<usize>;
 }
 
 /// What the store is asked.
@@ -79,6 +82,8 @@ pub struct Hits {
     pub fit: Fit,
     /// Whether there are more hits than the limit.
     pub truncated: bool,
+    /// What the reader should know of the query.
+    pub warning: Option<String>,
 }
 
 pub(super) async fn search(
@@ -87,14 +92,17 @@ pub(super) async fn search(
     asked: &Asked,
     now: Timestamp,
 ) -> Result<Hits, MemoryError> {
-    let terms = terms(&asked.query);
+    let mut terms = terms(&asked.query);
     if terms.is_empty() {
         return Err(MemoryError::NoWords(asked.query.chars().take(80).collect()));
     }
     if terms.len() > MOST_TERMS {
         return Err(MemoryError::TooManyWords(terms.len()));
     }
-    let mut hits = Hits { hits: Vec::new(), fit: Fit::All, truncated: false };
+    let warning = index.limit(&mut terms).map(|most| {
+        format!("only the first {most} words of the query were searched for; each Chinese, Japanese or Korean character counts as a word")
+    });
+    let mut hits = Hits { hits: Vec::new(), fit: Fit::All, truncated: false, warning };
     let Some(first) = places.first() else { return Ok(hits) };
     let owners: Vec<String> = places.iter().map(Place::owner).collect();
     let limit = asked.limit as usize;

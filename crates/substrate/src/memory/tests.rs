@@ -44,6 +44,10 @@ impl Search for Mirror {
         };
         Ok((0..asked.limit).map(hit).collect())
     }
+
+    fn limit(&self, terms: &mut Vec<search::Term>) -> Option<usize> {
+        terms.get(30).map(|_| 30)
+    }
 }
 
 /// A clock that a test sets, in milliseconds.
@@ -555,6 +559,9 @@ async fn a_search_shows_values_within_its_bytes_and_says_what_it_left_out() {
     assert_eq!(shown, [(false, 14), (false, 14), (true, 14)]);
     assert!(hits.truncated && hits.fit == Fit::All);
     assert_eq!(hits.hits[2].entry.value, Value::Null);
+    let long = Asked { query: "x ".repeat(31), ..asked.clone() };
+    let hits = memory.search(&[place(ann())], &long).await.expect("an index");
+    assert!(hits.warning.is_some_and(|warning| warning.contains("the first 30 words")));
     let long = Asked { query: "x ".repeat(33), ..asked };
     let refused = memory.search(&[place(ann())], &long).await.expect_err("33 words");
     assert_eq!((refused.code(), &refused), ("too_long", &MemoryError::TooManyWords(33)));

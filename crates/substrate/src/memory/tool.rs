@@ -223,6 +223,9 @@ impl MemoryTool {
         });
         let entries: Vec<Value> = entries.collect();
         let mut answer = json!({ "entries": entries, "truncated": hits.truncated });
+        if let Some(warning) = hits.warning {
+            answer["warnings"] = json!([warning]);
+        }
         if hits.fit == Fit::Any {
             answer["note"] = "no entry contains all words; these contain some of them".into();
         }

@@ -14,6 +14,9 @@ use crate::{
     runs::Amount,
 };
 
+/// What a report says of runs that are gone.
+const NOTE: &str = "runs that were deleted or pruned are not counted";
+
 /// Sums up what runs cost. Each run counts alone, without its child runs, which count too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +50,11 @@ pub struct CostReport {
     pub total: Costs,
     /// The currency of the costs, as the config names it.
     pub currency: String,
+    /// When the oldest run that counts was accepted (RFC 3339, UTC). Absent if no run counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_run_at: Option<String>,
+    /// What the sums leave out: runs that were deleted.
+    pub note: String,
 }
 
 /// What the runs of a group cost.
@@ -92,6 +100,7 @@ impl GetCosts {
 impl CostReport {
     /// The report on these groups.
     pub fn of(query: &CostQuery, groups: Vec<CostGroup>, currency: String) -> Self {
+        let oldest_run_at = groups.iter().map(|group| group.first).min().map(Timestamp::to_rfc3339);
         let groups: Vec<Costs> = groups.into_iter().map(Costs::from).collect();
         let add = |one: Option<Amount>, other: Option<Amount>| match (one, other) {
             (Some(one), Some(other)) => Some(Amount(one.0 + other.0)),
@@ -104,13 +113,14 @@ impl CostReport {
             cost: add(sum.cost, group.cost),
             assumed_cost: add(sum.assumed_cost, group.assumed_cost),
         });
-        Self { by: query.by, since: query.since.map(Timestamp::to_rfc3339), groups, total, currency }
+        let since = query.since.map(Timestamp::to_rfc3339);
+        Self { by: query.by, since, groups, total, currency, oldest_run_at, note: NOTE.into() }
     }
 }
 
 impl From<CostGroup> for Costs {
     fn from(group: CostGroup) -> Self {
-        let CostGroup { name, runs, tokens, cost, assumed } = group;
+        let CostGroup { name, runs, tokens, cost, assumed, first: _ } = group;
         Self { name, runs, tokens, cost: cost.map(Amount), assumed_cost: assumed.map(Amount) }
     }
 }

@@ -99,6 +99,9 @@ pub struct RunResult {
     /// What was narrowed, overridden, defaulted or cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What else is worth knowing of it, such as why a retry is not in the tree of the first attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// How to continue, if the run has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -210,6 +213,7 @@ impl RunResult {
             tree: None,
             error: view.error.clone(),
             warnings: view.warnings.clone(),
+            notes: Vec::new(),
             hint: None,
             timings: Timings::of(view),
             provider: view.provider.clone(),

@@ -1,6 +1,12 @@
 //! `prune_runs`: removes runs that ended long ago.
 
-use drawloom_contract::{retention::Pruned, time::Timestamp};
+use drawloom_contract::{
+    ids::{AgentName, RunId, RunKey, Tenant},
+    record::Status,
+    retention::Pruned,
+    time::Timestamp,
+    view::RunView,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +52,28 @@ pub struct PruneReport {
     pub records: u64,
     /// Large values that were no longer used; 0 if nothing was deleted.
     pub blobs: u64,
+    /// With `dry_run`: the first 50 of the top-level runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub top_level: Vec<PrunableRun>,
+}
+
+/// A top-level run that would be deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PrunableRun {
+    /// The run.
+    pub run_id: RunId,
+    /// Its tenant, when it is another one than the caller's; then the rest is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Tenant>,
+    /// Its agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// When it ended (RFC 3339, UTC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
 }
 
 impl Request for PruneRuns {
@@ -55,10 +83,29 @@ impl Request for PruneRuns {
     type Output = PruneReport;
 }
 
+impl PrunableRun {
+    /// A run of another tenant.
+    pub fn of_tenant(key: RunKey) -> Self {
+        Self { run_id: key.run, tenant: Some(key.tenant), agent: None, status: None, ended_at: None }
+    }
+
+    /// A run that the caller sees.
+    pub fn of(view: &RunView) -> Self {
+        Self {
+            run_id: view.run,
+            tenant: None,
+            agent: Some(view.agent.clone()),
+            status: Some(view.status),
+            ended_at: view.ended_at.map(Timestamp::to_rfc3339),
+        }
+    }
+}
+
 impl PruneReport {
     /// What the store did, as callers see it.
     pub fn of(pruned: &Pruned, ended_before: Timestamp, dry_run: bool) -> Self {
         let Pruned { trees, runs, records, blobs } = *pruned;
-        Self { dry_run, ended_before: ended_before.to_rfc3339(), trees, runs, records, blobs }
+        let ended_before = ended_before.to_rfc3339();
+        Self { dry_run, ended_before, trees, runs, records, blobs, top_level: Vec::new() }
     }
 }

@@ -1,9 +1,11 @@
 //! Which repository a command is in, and which goals belong to it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+use drawloom_substrate::files;
+
+/// Bytes of a file of git that holds a path.
+const MAX_BYTES: u64 = 64 * 1024;
 
 /// The git directory that all worktrees of a repository share, found from a folder in one of them.
 pub(super) fn repository_of(folder: &Path) -> Option<PathBuf> {
@@ -13,7 +15,7 @@ pub(super) fn repository_of(folder: &Path) -> Option<PathBuf> {
         if git.is_dir() {
             return common_of(&git);
         }
-        if let Ok(text) = fs::read_to_string(&git) {
+        if let Ok(text) = files::read_text(&git, MAX_BYTES) {
             return common_of(&ancestor.join(text.strip_prefix("gitdir:")?.trim()));
         }
         let is_bare = ancestor.join("HEAD").is_file() && ancestor.join("objects").is_dir();
@@ -23,7 +25,7 @@ pub(super) fn repository_of(folder: &Path) -> Option<PathBuf> {
 
 /// The directory that the git directory of a worktree names, or itself.
 fn common_of(git: &Path) -> Option<PathBuf> {
-    match fs::read_to_string(git.join("commondir")) {
+    match files::read_text(&git.join("commondir"), MAX_BYTES) {
         Ok(text) => git.join(text.trim()).canonicalize().ok(),
         Err(_) => git.canonicalize().ok(),
     }
@@ -31,6 +33,8 @@ fn common_of(git: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

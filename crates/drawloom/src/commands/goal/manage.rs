@@ -15,6 +15,7 @@ use crate::{
     },
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
+    operations::in_terminal,
     output::{Column, Format, Style, Text},
 };
 
@@ -120,6 +121,13 @@ fn show(session: &Session, backends: &[BackendInfo]) {
     session.output.table(columns, backends.iter().map(row));
 }
 
+/// The limits of time of a goal, by the options that set them.
+const TIMEOUTS: [&str; 3] = [
+    "A host that starts goals over MCP has its own request timeout; set it to at least 600000 ms. The goal goes on when the host stops waiting.",
+    "`--timeout` limits each call of a coding CLI or model; the default is one hour. What runs then is ended and tried again.",
+    "`--max-seconds` limits the whole goal. It is checked before every call and is a deadline of what runs.",
+];
+
 /// Check whether goals can run here
 #[derive(Debug, Args)]
 pub struct Doctor {
@@ -151,13 +159,14 @@ impl Doctor {
                 show(session, &without);
                 for check in &found.checks {
                     let (style, mark) = if check.ok { (Style::Good, "ok") } else { (Style::Bad, "problem") };
-                    output.line(format!("{} {}: {}", output.styled(style, mark), check.name, check.found));
+                    let found = in_terminal(&check.found);
+                    output.line(format!("{} {}: {found}", output.styled(style, mark), check.name));
                 }
                 for advice in &found.recommendations {
-                    output.line(format!("- {advice}"));
+                    output.line(format!("- {}", in_terminal(advice)));
                 }
                 output.line("Limits of time:");
-                found.timeouts.iter().for_each(|text| output.line(format!("- {text}")));
+                TIMEOUTS.iter().for_each(|text| output.line(format!("- {text}")));
             }
         }
         Ok(if found.ok { Exit::Done } else { Exit::Failed })

@@ -1,7 +1,6 @@
 //! `drawloom goal run` and `resume`: a goal, followed to its end.
 
 use std::{
-    fs,
     io::{IsTerminal as _, Read as _},
     path::{Path, PathBuf},
 };
@@ -11,6 +10,7 @@ use drawloom_contract::{
     ids::RunId,
     money::{Amount, Cost},
 };
+use drawloom_substrate::files;
 use drawloom_wire::goals::{
     GoalCleanup, GoalEvent, GoalResult, Orchestrate, OrchestrateCancel, OrchestrateResult, OrchestrateResume,
     OrchestrateStatus, OrchestrateTail, RoleBackends,
@@ -482,7 +482,8 @@ fn from_stdin() -> Result<String, CommandError> {
 }
 
 fn from_file(path: &Path) -> Result<String, CommandError> {
-    let text = fs::read_to_string(path)
+    let text = files::read_argument(path, MOST_GOAL)
+        .and_then(files::text)
         .map_err(|error| CommandError::usage("bad_goal", format!("cannot read {}: {error}", path.display())))?;
     checked(text, &path.display().to_string())
 }

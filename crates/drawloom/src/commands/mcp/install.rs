@@ -14,6 +14,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use drawloom_substrate::files;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -56,6 +57,9 @@ pub(crate) struct Install {
     pub(super) look: Look,
 }
 
+/// Bytes of a host's config file that are read: some hosts keep whole conversations in it.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
 /// The most links that are followed to a config file, as the system does.
 const MOST_LINKS: usize = 40;
 
@@ -94,12 +98,7 @@ enum State {
 impl State {
     /// What an entry that is in the file says, when it is not ours.
     fn of_other(found: &Value, wanted: &Value) -> Self {
-        let config = |entry: &Value| {
-            let words = |key: &str| entry[key].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let mut words = words("command").chain(words("args")).skip_while(|word| *word != "--config");
-            words.nth(1).map(str::to_owned)
-        };
-        match (config(found), config(wanted)) {
+        match (config_of(found), config_of(wanted)) {
             (Some(theirs), ours) if ours.as_ref() != Some(&theirs) => Self::OtherProject(theirs),
             _ => {
                 let differs = |(name, value): (&String, &Value)| {
@@ -120,6 +119,30 @@ impl State {
             Self::Same => "configured".into(),
         }
     }
+}
+
+/// The config that an entry of a host names.
+fn config_of(entry: &Value) -> Option<String> {
+    let words = |key: &str| entry[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut words = words("command").chain(words("args")).skip_while(|word| *word != "--config");
+    words.nth(1).map(str::to_owned)
+}
+
+/// A host whose entry names a config.
+pub(crate) struct HostOf {
+    pub(crate) client: String,
+    pub(crate) file: PathBuf,
+}
+
+/// The hosts of this user whose entries start a server of `config`.
+pub(crate) fn hosts_of(config: &Path) -> Vec<HostOf> {
+    let Ok(places) = Places::of_this_machine() else { return Vec::new() };
+    let named = CLIENTS.iter().filter_map(|client| {
+        let file = (client.file)(&places, Scope::User)?;
+        let entry = edit::find(&files::read_text(&file, MAX_BYTES).ok()?, client.format)?;
+        (Path::new(&config_of(&entry)?) == config).then(|| HostOf { client: client.word(), file })
+    });
+    named.collect()
 }
 
 /// A client's config file, as it is and as it would be.
@@ -159,7 +182,7 @@ impl Install {
             CommandError::usage("no_scope", format!("{} has no config file for a project", client.title))
                 .with_hint("use --scope user")
         })?;
-        let before = match std::fs::read_to_string(&file) {
+        let before = match files::read_text(&file, MAX_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(CommandError::usage("bad_file", format!("{}: {error}", file.display()))),

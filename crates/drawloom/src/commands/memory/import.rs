@@ -1,9 +1,10 @@
 //! `drawloom memory import`: entries that `export` wrote, in batches that are all or nothing.
 
-use std::{io::Read as _, path::PathBuf};
+use std::{io::ErrorKind, path::PathBuf};
 
 use clap::Args;
 use drawloom_contract::time::Entropy as _;
+use drawloom_substrate::files;
 use drawloom_wire::memory::{ImportEntry, ImportMemory};
 use serde::Deserialize;
 use serde_json::Value;
@@ -98,21 +99,17 @@ impl Import {
 
     fn read(&self) -> Result<String, CommandError> {
         let shown = self.file.display();
-        let fail = |error: std::io::Error| CommandError::usage("bad_file", format!("cannot read {shown}: {error}"));
-        let mut text = String::new();
-        match self.file.to_str() {
-            Some("-") => std::io::stdin().take(MOST_BYTES + 1).read_to_string(&mut text).map_err(fail)?,
-            _ => std::fs::File::open(&self.file)
-                .map_err(fail)?
-                .take(MOST_BYTES + 1)
-                .read_to_string(&mut text)
-                .map_err(fail)?,
+        let bytes = match self.file.to_str() {
+            Some("-") => files::read_limited(std::io::stdin().lock(), MOST_BYTES),
+            _ => files::read_argument(&self.file, MOST_BYTES),
         };
-        if text.len() as u64 > MOST_BYTES {
-            let message = format!("{shown} has more than {MOST_BYTES} bytes; nothing was imported");
-            return Err(CommandError::usage("bad_file", message).with_hint("split it at line ends"));
-        }
-        Ok(text)
+        bytes.and_then(files::text).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => {
+                let message = format!("{shown} has more than {MOST_BYTES} bytes; nothing was imported");
+                CommandError::usage("bad_file", message).with_hint("split it at line ends")
+            }
+            _ => CommandError::usage("bad_file", format!("cannot read {shown}: {error}")),
+        })
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 /// Deletes its runs, memory, channels and artifacts, the checkouts of its goals and their refs below refs/drawloom. Config files and
 /// branches with the results of goals are kept.
 #[derive(Debug, Args)]
-pub struct Rm {
+pub(super) struct Rm {
     /// Name, folder, config file or data directory of the project; see `drawloom projects list`
     #[arg(value_name = "PROJECT")]
     project: String,

@@ -125,7 +125,14 @@ impl List {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let spent = if self.top_level { Spent::Total } else { Spent::Own };
         let (mut page, currency, executing) = connect::with(session, "runs list", Need::Journal, async |it| {
-            let page = whole_page(it, self.request(it).await?).await?;
+            let ask = self.request(it).await?;
+            let mut page = whole_page(it, ask.clone()).await?;
+            if page.next.is_some() {
+                // A full page may be the last one.
+                let one = ListRuns { before: page.next, limit: Some(1), include: Vec::new(), ..ask };
+                let next = whole_page(it, one).await?;
+                page.next = page.next.filter(|_| !next.runs.is_empty());
+            }
             let currency = it.backend.currency(page.runs.iter().map(|run| run.cost)).await;
             Ok((page, currency, it.executing()))
         })
@@ -156,7 +163,7 @@ impl List {
             Format::Human => {
                 show(output, &page.runs, spent, executing, &session.local_time(), &currency);
                 if let Some(next) = page.next {
-                    output.note(format!("there may be more: --before {next}"));
+                    output.note(format!("there are more: --before {next}"));
                 }
                 if let Some(run) = page.runs.iter().find(|run| executing.is_interrupted(run)) {
                     let run = run.run_id.to_string();

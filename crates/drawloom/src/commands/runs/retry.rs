@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use drawloom_wire::runs::RetryRun;
+use drawloom_wire::runs::{GetRun, RetryRun};
 
 use crate::{
     cli::{Look, Quiet},
@@ -60,6 +60,11 @@ impl Retry {
             let spawned = interrupts.answered(session, connection, &key, connection.backend.start(ask)).await?;
             if session.output.format() == Format::Human && !self.ids.quiet {
                 session.output.note(session.output.beside(Style::Dim, &format!("retry of {run_id}")));
+            }
+            let ask = GetRun { run_id: Some(spawned.run_id), ..GetRun::default() };
+            let notes = connection.backend.call(&ask).await.map(|run| run.notes).unwrap_or_default();
+            if session.output.format() == Format::Human && !self.ids.quiet {
+                notes.iter().for_each(|note| session.output.note(session.output.beside(Style::Dim, note)));
             }
             let watching = Watching { session, connection, interrupts: &interrupts, run: spawned.run_id };
             watching.go_on(&spawned, Stay::of(self.detach, self.ids, Thinking::Hidden)).await

@@ -273,6 +273,9 @@ impl Shown {
         if let Some(batch) = run.batch_id {
             line("batch", format!("{batch}, index {}", run.index.unwrap_or_default()));
         }
+        for note in &run.notes {
+            line("note", shown(note));
+        }
         for warning in &run.warnings {
             line("warning", output.styled(Style::Notice, &shown(warning)));
         }

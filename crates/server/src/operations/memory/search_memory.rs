@@ -21,7 +21,7 @@ impl Operation for SearchMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryHits>, Failure> {
-        let Meant { place, warnings } = meant(call, &input, Access::Read).await?;
+        let Meant { place, mut warnings } = meant(call, &input, Access::Read).await?;
         let memory = &call.app.memory;
         let bytes = input.max_bytes.unwrap_or(memory.config().search_bytes);
         let asked = Asked {
@@ -31,6 +31,7 @@ impl Operation for SearchMemory {
             bytes: call.result_bytes.map_or(bytes, |most| bytes.min(most)),
         };
         let hits = memory.search(&[place], &asked).await.map_err(failure)?;
+        warnings.extend(hits.warning);
         let entries = hits.hits.into_iter().map(|hit| {
             let mut entry = shown(hit.entry);
             if hit.omitted {

@@ -45,6 +45,7 @@ impl Operation for GetRun {
             result.tree = Some(call.app.runs.total(call.caller, view.run).await?.into());
             let (views, results) = (std::slice::from_ref(&view), std::slice::from_mut(&mut result));
             labels::add_retries(call.app, views, results).await?;
+            labels::add_notes(call.app, call.caller, &mut results[0]).await?;
             labels::add(call.app, views, results, &input.include, WHOLE_PROMPT).await?;
             return Ok(Answer::Value(result));
         }

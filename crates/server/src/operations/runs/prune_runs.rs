@@ -5,10 +5,11 @@ use std::time::Duration;
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
+    ids::RunKey,
     retention::Prune,
     time::Timestamp,
 };
-use drawloom_wire::runs::{self, PruneReport};
+use drawloom_wire::runs::{self, PrunableRun, PruneReport};
 
 use crate::operation::{Answer, Call, Card, Operation};
 
@@ -38,15 +39,29 @@ impl Operation for PruneRuns {
         };
         let tenant = (!input.all_tenants).then(|| call.caller.tenant.clone());
         let prune = Prune { tenant, ended_before, keep: call.app.goals.host.kept().await? };
-        let pruned = match input.dry_run {
-            true => call.app.retention.find_prunable(&prune).await,
-            false => call.app.retention.prune(&prune).await,
-        };
-        let pruned = pruned.map_err(|error| Failure::of(&error))?;
-        if !input.dry_run {
-            tracing::info!(trees = pruned.trees, runs = pruned.runs, records = pruned.records, "pruned runs");
+        if input.dry_run {
+            let (all, named) = call.app.retention.find_prunable(&prune).await.map_err(|error| Failure::of(&error))?;
+            let mut report = PruneReport::of(&all, ended_before, true);
+            for key in named {
+                report.top_level.extend(prunable(call, key).await?);
+            }
+            return Ok(Answer::Value(report));
         }
-        Ok(Answer::Value(PruneReport::of(&pruned, ended_before, input.dry_run)))
+        let pruned = call.app.retention.prune(&prune).await.map_err(|error| Failure::of(&error))?;
+        tracing::info!(trees = pruned.trees, runs = pruned.runs, records = pruned.records, "pruned runs");
+        Ok(Answer::Value(PruneReport::of(&pruned, ended_before, false)))
+    }
+}
+
+/// What is said of a run that would be deleted; nothing when it is gone in the meantime.
+async fn prunable(call: &Call<'_>, key: RunKey) -> Result<Option<PrunableRun>, Failure> {
+    if key.tenant != call.caller.tenant {
+        return Ok(Some(PrunableRun::of_tenant(key)));
+    }
+    match call.app.runs.glance(call.caller, key.run).await {
+        Ok(view) => Ok(Some(PrunableRun::of(&view))),
+        Err(failure) if failure.kind == FailureKind::NotFound => Ok(None),
+        Err(failure) => Err(failure),
     }
 }
 

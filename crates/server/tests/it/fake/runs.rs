@@ -242,7 +242,8 @@ impl Runs for Fake {
                 CostBy::User => view.user.to_string(),
                 CostBy::Day => view.accepted_at.to_rfc3339().chars().take(10).collect(),
             };
-            let empty = CostGroup { name: name.clone(), runs: 0, tokens: 0, cost: None, assumed: None };
+            let first = view.accepted_at;
+            let empty = CostGroup { name: name.clone(), runs: 0, tokens: 0, cost: None, assumed: None, first };
             let group = groups.entry(name).or_insert(empty);
             group.runs += 1;
             group.tokens += view.usage.total();

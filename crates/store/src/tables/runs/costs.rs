@@ -4,6 +4,7 @@ use drawloom_contract::{
     caller::Visible,
     costs::{CostBy, CostGroup, CostQuery},
     ids::{RunId, UserId},
+    time::Timestamp,
 };
 
 use crate::sqlite::{Connection, Result, Value};
@@ -20,6 +21,7 @@ pub(crate) fn sum(connection: &Connection, visible: &Visible, query: &CostQuery)
             tokens: row.get(2)?,
             cost: row.get(3)?,
             assumed: row.get(4)?,
+            first: Timestamp::from_millis(row.get(5)?),
         })
     })
 }
@@ -52,7 +54,8 @@ fn statement<'a>(visible: &'a Visible, query: &'a CostQuery, first: Option<&'a R
     };
     let text = format!(
         "SELECT {name}, count(*), sum(input_tokens + output_tokens + cache_creation_input_tokens + \
-         cache_read_input_tokens), sum(cost), sum(assumed_cost) FROM runs {place}{only} GROUP BY 1 ORDER BY {order}"
+         cache_read_input_tokens), sum(cost), sum(assumed_cost), \
+         min(accepted_at) FROM runs {place}{only} GROUP BY 1 ORDER BY {order}"
     );
     (text, values)
 }

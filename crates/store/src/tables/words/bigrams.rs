@@ -10,7 +10,7 @@ use std::borrow::Cow;
 const FIRST_BYTE: u8 = 0xe1;
 
 /// Whether a character belongs to a script that is written without spaces, or whose words change at their ends (Korean).
-fn is_dense(sign: char) -> bool {
+pub(super) fn is_dense(sign: char) -> bool {
     matches!(sign,
         '\u{1100}'..='\u{11ff}' // Hangul letters
         | '\u{2e80}'..='\u{2fdf}' // radicals
@@ -39,18 +39,8 @@ pub(super) fn of_text(text: &str) -> Cow<'_, str> {
     split(text, Last::Alone)
 }
 
-/// Characters without spaces of a query that count. Each is a term, and a phrase of a thousand terms is searched for seconds.
-const MAX_QUERY: usize = 64;
-
-/// A query up to the last of its characters that count.
-fn beginning(words: &str) -> &str {
-    let mut dense = words.char_indices().filter(|(_, sign)| is_dense(*sign));
-    dense.nth(MAX_QUERY).map_or(words, |(end, _)| &words[..end])
-}
-
 /// Words of a query, and whether the last of them must be taken as the beginning of a token.
 pub(super) fn of_query(words: &str) -> (Cow<'_, str>, bool) {
-    let words = beginning(words);
     let mut last = words.chars().rev().skip_while(|sign| !is_dense(*sign) && !sign.is_alphanumeric());
     let is_single = last.next().is_some_and(is_dense) && !last.next().is_some_and(is_dense);
     (split(words, Last::InPair), is_single)
@@ -109,13 +99,6 @@ mod tests {
         assert_eq!(words(&of_text("東京都に住む")), ["東京", "京都", "都に", "に住", "住む", "む"]);
         assert_eq!(words(&of_text("Rust言語 v2、한국어")), ["Rust", "言語", "語", "v2、", "한국", "국어", "어"]);
         assert_eq!(words(&of_text("字")), ["字"]);
-    }
-
-    #[test]
-    fn a_query_has_a_bounded_number_of_pairs() {
-        let long = format!("Rust {} and more", "中".repeat(1_000));
-        let (split, is_prefix) = of_query(&long);
-        assert_eq!((split.split_whitespace().count(), is_prefix), (MAX_QUERY, false));
     }
 
     #[test]

@@ -10,11 +10,12 @@ use std::{
 };
 
 use drawloom_contract::ids::Digest;
+use drawloom_substrate::files;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    Name, Scope,
+    MAX_BYTES, Name, Scope,
     clients::{self, Server},
     edit, shell_line, write,
 };
@@ -264,7 +265,7 @@ fn read_record(folder: &Path) -> Result<Option<Record>, CommandError> {
 }
 
 fn read(file: &Path) -> Result<Option<Vec<u8>>, CommandError> {
-    match fs::read(file) {
+    match files::read_file(file, MAX_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(bad(file, &error)),

@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use drawloom_substrate::files;
 use jsonc_parser::cst::CstRootNode;
 use serde_json::{Value, json};
 use similar::TextDiff;
 use toml_edit::DocumentMut;
 
 use super::{
-    Name, Scope, agreed,
+    MAX_BYTES, Name, Scope, agreed,
     clients::{self, CLIENTS, Client, Form, Places},
     edit, mask, plugin, write,
 };
@@ -152,13 +153,24 @@ impl Uninstall {
                 output.note(format!("{name} changed in the meantime"));
                 continue;
             }
-            write(&found.file, after, self.scope).map_err(|error| {
+            // A link belongs to the user.
+            let is_last = is_empty(after, client.format) && !found.file.is_symlink();
+            let written = match is_last {
+                true => std::fs::remove_file(&found.file),
+                false => write(&found.file, after, self.scope),
+            };
+            written.map_err(|error| {
                 CommandError::failed("cannot_write", format!("{name}: {error}"))
                     .with_hint("make the file and its directory writable")
             })?;
             match human {
                 true => output.line(format!("{} is disconnected; restart it.", client.title)),
-                false => output.json(&json!({ "client": client.word(), "file": found.file, "removed": true })),
+                false => output.json(&json!({
+                    "client": client.word(), "file": found.file, "removed": true, "file_removed": is_last,
+                })),
+            }
+            if human && is_last {
+                output.line(format!("Removed {name}, which held nothing else."));
             }
             return Ok(Exit::Done);
         }
@@ -176,7 +188,7 @@ fn find(client: &Client, places: &Places, scope: Scope) -> Result<Found, Command
         CommandError::usage("no_scope", format!("{} has no config file for a project", client.title))
             .with_hint("use --scope user")
     })?;
-    let before = match std::fs::read_to_string(&file) {
+    let before = match files::read_text(&file, MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(CommandError::usage("bad_file", format!("{}: {error}", file.display()))),
@@ -205,6 +217,13 @@ fn is_ours(entry: &Value) -> bool {
         let program = Path::new(&pair[0]).file_name();
         pair[1] == "mcp" && (program == Some("drawloom".as_ref()) || program == own.as_deref())
     })
+}
+
+/// Whether a config file holds nothing, also no comment.
+fn is_empty(text: &str, form: Form) -> bool {
+    let (_, text) = edit::split_mark(text);
+    let plain: String = text.split_whitespace().collect();
+    plain.is_empty() || (matches!(form, Form::Json(_)) && plain == "{}")
 }
 
 /// The text without our entry, and without the object that held only that.
@@ -256,7 +275,8 @@ mod tests {
             assert_eq!(without(&with, form).expect("an entry"), text);
         }
         let bare = edit::put("", Form::Json("mcp"), &entry).expect("a config").0;
-        assert_eq!(without(&bare, Form::Json("mcp")).expect("an entry").split_whitespace().collect::<String>(), "{}");
+        assert!(is_empty(&without(&bare, Form::Json("mcp")).expect("an entry"), Form::Json("mcp")));
+        assert!(!is_empty("{ // mine\n}", Form::Json("mcp")) && !is_empty("# mine", Form::Toml("mcp")));
     }
 
     #[test]

@@ -136,6 +136,8 @@ fn p20_a_detached_goal_is_tailed_listed_and_has_a_folder_outside_of_the_reposito
 #[test]
 fn p22_doctor_explains_three_limits_of_time_and_can_say_no() {
     let project = Project::new();
+    let shown = project.run(&["goal", "doctor"]).exits(0).stdout;
+    assert!(shown.contains("`--max-seconds` limits") && !shown.contains("orchestrate"), "{shown}");
     let good = project.run(&["goal", "doctor", "--json"]).exits(0).json();
     assert_eq!(good["ok"], true, "{good:#}");
     let limits = good["timeouts"].as_array().expect("a list");
