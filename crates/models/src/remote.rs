@@ -81,7 +81,7 @@ pub(crate) trait Api: Send + Sync {
         "/chat/completions"
     }
     /// Encodes a turn.
-    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest;
+    fn encode(&self, request: &TurnRequest, known: &Known, options: &Options) -> EncodedRequest;
     /// Where the models are listed, under the root.
     fn list_path(&self) -> &'static str {
         "/models"
@@ -153,7 +153,8 @@ impl Remote {
     }
 
     async fn ask(&self, request: &TurnRequest, deltas: &dyn Deltas) -> Result<Turn, Fault> {
-        let EncodedRequest { body, headers, reader } = self.api.encode(request, &self.known(&request.model));
+        let EncodedRequest { body, headers, reader } =
+            self.api.encode(request, &self.known(&request.model), &self.options);
         let mut response = self.send(Method::Post, self.api.turn_path(), headers, Some(&body)).await?;
         drop(body);
         tracing::debug!(status = response.status(), "model answered");
@@ -232,6 +233,7 @@ impl Model for Remote {
     fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
         let request = TurnRequest {
             run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([0; 16]) },
+            root: RunId::from_bytes([0; 16]),
             agent: "probe".parse().expect("a plain name"),
             model: model.into(),
             turn: 1,
@@ -243,7 +245,7 @@ impl Model for Remote {
             effort,
             sampling: Arc::new(sampling.clone()),
         };
-        let body = self.api.encode(&request, &self.known(model)).body;
+        let body = self.api.encode(&request, &self.known(model), &self.options).body;
         let wishes: [(&'static str, bool, &[&str]); 7] = [
             ("temperature", sampling.temperature.is_some(), &["temperature"]),
             ("top_p", sampling.top_p.is_some(), &["top_p"]),

@@ -22,7 +22,7 @@ async fn replay(shape: Shape, name: &str, size: usize) -> (Result<Turn, TurnErro
     let heard = RecordedDeltas::default();
     let model = match shape {
         Shape::Anthropic => "claude-opus-5-5",
-        Shape::Openai => "gpt-6-sol",
+        Shape::Openai | Shape::Responses => "gpt-6-sol",
         Shape::Deepseek => "deepseek-v4-pro",
     };
     let turn = fixture.await.model.turn(request(model), &heard).await;
@@ -178,6 +178,7 @@ async fn a_stream_that_ends_anywhere_before_its_end_is_cut() {
         let enough = match shape {
             Shape::Anthropic => bytes.len() - 2,
             Shape::Openai => whole.find("\"finish_reason\":\"stop\"").expect("an end"),
+            Shape::Responses => bytes.len() - 2,
             Shape::Deepseek => whole.find("\"finish_reason\":\"tool_calls\"").expect("an end"),
         };
         // All ends near the last events, and some before.
