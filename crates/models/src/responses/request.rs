@@ -3,7 +3,10 @@
 //! Items carry no ids: the provider stored none of them, and an item of another provider has none that it would take. Only reasoning goes
 //! back as it came.
 
+use std::borrow::Cow;
+
 use drawloom_contract::{
+    ids::Digest,
     message::{Message, Part, Thought, ToolResult, ToolUse},
     model::TurnRequest,
     tool::ToolCard,
@@ -164,10 +167,12 @@ impl Echo {
     }
 }
 
-/// A call's id, in the length that the API takes; the ends of long ones differ.
-fn id(id: &str) -> &str {
-    let from = id.len().saturating_sub(LONGEST_ID);
-    (from..=id.len()).find_map(|from| id.get(from..)).unwrap_or(id)
+/// A call's id, in the length that the API takes.
+fn id(id: &str) -> Cow<'_, str> {
+    match id.len() <= LONGEST_ID {
+        true => id.into(),
+        false => Digest::of(id.as_bytes()).to_string().chars().take(LONGEST_ID).collect(),
+    }
 }
 
 fn tool(card: &ToolCard) -> Value {

@@ -99,7 +99,7 @@ fn check_settings(asked: &Asked) -> Result<(), Refusal> {
     let unsupported = |key: &str| {
         bad(format!("Unsupported parameter: '{key}' is not supported with this model.")).kind("unsupported_parameter")
     };
-    // openai/codex 2113: a store that keeps nothing cannot be referred to.
+    // guide, conversation state: what was not stored cannot be referred to.
     if body["previous_response_id"].is_string() {
         return Err(bad("Previous response with id not found.").kind("previous_response_not_found"));
     }
@@ -115,7 +115,7 @@ fn check_settings(asked: &Asked) -> Result<(), Refusal> {
     } else if !body["reasoning"]["effort"].is_null() || !body["reasoning"]["summary"].is_null() {
         return Err(unsupported("reasoning.effort"));
     } else if encrypted {
-        // BerriAI/litellm 13105.
+        // OpenHands/software-agent-sdk 1208.
         return Err(bad("Encrypted content is not supported with this model."));
     }
     let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
@@ -127,14 +127,14 @@ fn check_settings(asked: &Asked) -> Result<(), Refusal> {
             return Err(unknown(&format!("reasoning.{key}")));
         }
     }
-    // guide, Responses: `max_output_tokens`.
+    // vectorize-io/hindsight 58.
     if let Some(most @ ..16) = body["max_output_tokens"].as_u64() {
         return Err(bad(format!(
             "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {most} instead."
         ))
         .kind("integer_below_min_value"));
     }
-    // openai/codex 4110.
+    // vybestack/llxprt-code 2135.
     match body["prompt_cache_key"].as_str().map(str::len) {
         Some(length @ 65..) => Err(too_long("prompt_cache_key", 64, length)),
         _ => Ok(()),
@@ -186,7 +186,7 @@ fn check_item(at: usize, item: &Value) -> Result<(), Refusal> {
             if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
                 return Err(bad(format!("{place}: the arguments of a call are no JSON object.")));
             }
-            // badlogic/pi-mono 1022.
+            // AnswerDotAI/fastllm 45.
             match text("call_id")?.len() {
                 length @ 65.. => Err(too_long(&format!("{place}.call_id"), 64, length)),
                 _ => Ok(()),
@@ -195,7 +195,7 @@ fn check_item(at: usize, item: &Value) -> Result<(), Refusal> {
         "function_call_output" if !item["output"].is_string() && !item["output"].is_array() => {
             Err(bad(format!("Missing required parameter: '{place}.output'.")).kind("missing_required_parameter"))
         }
-        // openai/openai-agents-python 919: without a store there is nothing to refer to.
+        // anomalyco/opencode 8987: without a store there is nothing to refer to.
         "item_reference" => Err(bad(format!(
             "Item with id '{}' not found. Items are not persisted when `store` is set to false.",
             text("id")?
@@ -244,7 +244,7 @@ fn check_reasoning(asked: &Asked, items: &[Value]) -> Result<(), Refusal> {
         let is_reasoning = item["type"] == "reasoning";
         if is_reasoning {
             match item["encrypted_content"].as_str() {
-                // openai/openai-agents-python 919.
+                // can1357/oh-my-pi 41.
                 None => {
                     return Err(bad(format!(
                         "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with `store` \
@@ -286,7 +286,7 @@ fn check_reasoning(asked: &Asked, items: &[Value]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Each call has one output after it, and each output a call before it (openai/codex 4104, langchain-ai/langchain 31900).
+/// Each call has one output after it, and each output a call before it (RooCodeInc/Roo-Code 12248, continuedev/continue 10092).
 fn check_calls(items: &[Value]) -> Result<(), Refusal> {
     let mut open: HashSet<&str> = HashSet::new();
     for item in items {
