@@ -114,6 +114,8 @@ pub struct ModelCard {
     /// Output tokens of a turn, unless the agent says otherwise.
     pub max_tokens: u32,
     pub thinks: bool,
+    /// Whether it thinks also while tools are on offer.
+    pub thinks_with_tools: bool,
     /// Whether the tools on offer count as tokens that it reads.
     pub counts_tools: bool,
     pub vision: bool,

@@ -80,6 +80,10 @@ pub(crate) trait Api: Send + Sync {
     fn turn_path(&self) -> &'static str {
         "/chat/completions"
     }
+    /// What is known of a model that is asked with this API.
+    fn known(&self, model: &str, options: &Options) -> Known {
+        Known::of(self.driver(), model, &options.capabilities)
+    }
     /// Encodes a turn.
     fn encode(&self, request: &TurnRequest, known: &Known, options: &Options) -> EncodedRequest;
     /// Where the models are listed, under the root.
@@ -114,7 +118,7 @@ impl Remote {
     }
 
     fn known(&self, model: &str) -> Known {
-        Known::of(self.api.driver(), model, &self.options.capabilities)
+        self.api.known(model, &self.options)
     }
 
     /// Sends a request and waits for the head of its answer.

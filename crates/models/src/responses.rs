@@ -9,7 +9,7 @@ use crate::{
     Driver,
     config::Options,
     intake::Reader,
-    known::Known,
+    known::{Known, Thinking},
     openai,
     remote::{Api, EncodedRequest},
 };
@@ -36,6 +36,14 @@ impl Api for Responses {
 
     fn turn_path(&self) -> &'static str {
         "/responses"
+    }
+
+    fn known(&self, model: &str, options: &Options) -> Known {
+        let mut known = Known::of(self.driver(), model, &options.capabilities);
+        if known.thinking == Thinking::NotWithTools {
+            known.thinking = Thinking::Always;
+        }
+        known
     }
 
     fn encode(&self, request: &TurnRequest, known: &Known, options: &Options) -> EncodedRequest {
