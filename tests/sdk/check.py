@@ -1,11 +1,16 @@
 """The official SDKs against our fake servers. Every answer is validated strictly against the SDKs' own types."""
 
+import collections.abc
+import json
 import sys
 import warnings
+from pathlib import Path
 
 import anthropic
 import openai
 import pydantic
+import typing_extensions
+from openai.types.responses import response_create_params
 
 KEY = "sdk-key"
 TOOL = "call Read {\"path\": \"warp.md\"}\ncall Read {\"path\": \"weft.md\"}"
@@ -136,12 +141,89 @@ def check_chat(url, model, reasoning):
     expect(error.code == "invalid_api_key", error)
 
 
+def check_responses(url):
+    """A loop with reasoning that the provider does not store: each item of an answer goes back as it came."""
+    client = openai.OpenAI(api_key=KEY, base_url=url, max_retries=0)
+    tools = [{"type": "function", "name": "Read", "description": "Read a file.", "parameters": SCHEMA, "strict": False}]
+    base = {
+        "model": "gpt-6-sol", "tools": tools, "store": False, "reasoning": {"effort": "high", "summary": "auto"},
+        "include": ["reasoning.encrypted_content"],
+    }  # fmt: skip
+    items = [{"role": "user", "content": TOOL}]
+
+    whole = strictly(client.responses.create(input=items, **base))
+    expect([item.type for item in whole.output] == ["reasoning", "message", "function_call", "function_call"], whole)
+    expect(whole.output_text == f"You said: {TOOL}" and whole.usage.output_tokens_details.reasoning_tokens > 0, whole)
+
+    with client.responses.stream(input=items, **base) as stream:
+        for event in stream:
+            if type(event).__module__.startswith("openai.types"):
+                strictly(event)
+        final = stream.get_final_response()
+    for event in client.responses.create(input=items, stream=True, **base):
+        strictly(event)
+
+    calls = [item for item in final.output if item.type == "function_call"]
+    expect([call.arguments for call in calls] == ['{"path": "warp.md"}', '{"path": "weft.md"}'], calls)
+    said = [item.to_dict(mode="json", exclude_unset=True) for item in whole.output]
+    calls = [item for item in whole.output if item.type == "function_call"]
+    results = [{"type": "function_call_output", "call_id": call.call_id, "output": call.name} for call in calls]
+    for wrong, words in [
+        (items + said + results[:1], "No tool output found for function call"),
+        (items + said[1:] + results, "was provided without its required 'reasoning' item"),
+        (items + said[:1] + [items[0]], "was provided without its required following item"),
+    ]:
+        expect_error(openai.BadRequestError, lambda wrong=wrong: client.responses.create(input=wrong, **base), words)
+    last = strictly(client.responses.create(input=items + said + results, **base))
+    expect(last.output_text == "It came to: Read / Read", last)
+
+
+def closed(types):
+    """Forbids fields that the types of a package do not know; that they are missing from a type says the SDK would not send them."""
+    for name, module in list(sys.modules.items()):
+        for kind in vars(module).values() if name.startswith(types) else []:
+            if typing_extensions.is_typeddict(kind):
+                kind.__pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+
+
+def exhaust(value):
+    """Iterables of a type are validated while they are read."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, collections.abc.Iterable) and not isinstance(value, (str, bytes)):
+        for one in value:
+            exhaust(one)
+
+
+def check_requests(directory):
+    """Requests that our driver sends, as its tests keep them, against the SDK's types of requests."""
+    global checked
+    closed("openai.types")
+    adapter = pydantic.TypeAdapter(response_create_params.ResponseCreateParamsStreaming)
+    files = sorted(Path(directory).glob("it__requests__responses__*.snap"))
+    expect(len(files) > 5, files)
+    for file in files:
+        body = json.loads(file.read_text().split("\n---\n", 1)[1])["body"]
+        exhaust(adapter.validate_python(body))
+        checked += 1
+        for place in (body, body["input"][0], body["input"][-1]):
+            place["unknown_field"] = 1
+            try:
+                exhaust(adapter.validate_python(body))
+            except pydantic.ValidationError:
+                del place["unknown_field"]
+            else:
+                sys.exit(f"{file.name}: an unknown field is accepted in {place}")
+
+
 def main():
     print(f"anthropic {anthropic.__version__}, openai {openai.__version__}, pydantic {pydantic.VERSION}")
     check_anthropic(sys.argv[1])
     check_chat(sys.argv[2], "gpt-4.1", reasoning=False)
     check_chat(sys.argv[3], "deepseek-v4-pro", reasoning=True)
-    print(f"{checked} answers and events accepted by the SDKs' types")
+    check_responses(sys.argv[4])
+    check_requests(sys.argv[5])
+    print(f"{checked} answers, events and requests accepted by the SDKs' types")
 
 
 main()

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     choice::{Effort, Sampling},
-    ids::{AgentName, RunKey},
+    ids::{AgentName, RunId, RunKey},
     message::{Message, Thought, ToolUse},
     money::{Cost, Price},
     record::StopReason,
@@ -18,6 +18,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct TurnRequest {
     pub run: RunKey,
+    /// The root of the run's tree.
+    pub root: RunId,
     pub agent: AgentName,
     pub model: String,
     pub turn: u32,
@@ -112,6 +114,8 @@ pub struct ModelCard {
     /// Output tokens of a turn, unless the agent says otherwise.
     pub max_tokens: u32,
     pub thinks: bool,
+    /// Whether it thinks also while tools are on offer.
+    pub thinks_with_tools: bool,
     /// Whether the tools on offer count as tokens that it reads.
     pub counts_tools: bool,
     pub vision: bool,

@@ -153,6 +153,7 @@ fn listed(resolved: &Resolved, name: ModelName, uses: Uses) -> Option<Listed> {
         context_tokens: card.context_tokens,
         max_tokens: card.max_tokens,
         thinks: card.thinks,
+        thinks_with_tools: card.thinks_with_tools,
         vision: card.vision,
         price: price.map(ModelPrice::from),
     })

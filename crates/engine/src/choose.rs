@@ -48,8 +48,11 @@ impl Engine {
             true => Vec::new(),
             false => provider.model.ignored(&first.model, &plan.sampling, definition.effort),
         };
-        let thinks = provider.model.card(&first.model).thinks;
-        if let Some(effort @ (Effort::Medium | Effort::High)) = definition.effort.filter(|_| !thinks) {
+        let card = provider.model.card(&first.model);
+        if card.thinks && !card.thinks_with_tools && !definition.tools.is_empty() {
+            warnings.push(format!("model {first} does not reason while tools are on offer"));
+        }
+        if let Some(effort @ (Effort::Medium | Effort::High)) = definition.effort.filter(|_| !card.thinks) {
             warnings
                 .push(format!("effort: model {first} does not support reasoning; `{}` is ignored", effort.as_str()));
         }

@@ -130,6 +130,7 @@ impl RunTask {
         let effort = self.run.switched.map_or(self.pinned.definition.effort, |(_, effort)| effort);
         let request = TurnRequest {
             run: self.key.clone(),
+            root: self.accepted().root,
             agent: self.accepted().agent.clone(),
             model: model.model,
             turn: plan.turn,

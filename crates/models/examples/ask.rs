@@ -40,6 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let models: Vec<String> = provider.list().await?.into_iter().map(|model| model.id).collect();
     let request = TurnRequest {
         run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([0; 16]) },
+        root: RunId::from_bytes([7; 16]),
         agent: "ask".parse()?,
         model: model.clone(),
         turn: 1,

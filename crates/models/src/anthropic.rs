@@ -6,7 +6,7 @@ mod request;
 use drawloom_contract::model::TurnRequest;
 
 use crate::{
-    Driver,
+    Driver, Options,
     intake::Reader,
     known::Known,
     remote::{Api, Credential, EncodedRequest},
@@ -44,7 +44,7 @@ impl Api for Anthropic {
         "/v1/messages"
     }
 
-    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest {
+    fn encode(&self, request: &TurnRequest, known: &Known, _: &Options) -> EncodedRequest {
         let (body, headers) = request::write(request, known);
         EncodedRequest { body, headers, reader: reader() }
     }

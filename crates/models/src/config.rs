@@ -55,6 +55,14 @@ pub struct Options {
     /// `script`: the first matching rule applies. Without rules the model repeats its prompt.
     #[schemars(extend("x-harmless" = "a script in place of a model: the tools that it calls have the gates of its agent"))]
     pub rules: Vec<Rule>,
+    /// `openai`: which of OpenAI's APIs to use. `responses` is the default at OpenAI's own address, `chat` (Chat Completions) elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "how requests to the model are written"))]
+    pub api: Option<OpenaiApi>,
+    /// `openai` with `responses`: how summaries of the reasoning are asked for; default `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "what requests to the model contain"))]
+    pub reasoning_summary: Option<Summary>,
     /// All but `script`: timeout until a response starts, in milliseconds; default 60,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -68,6 +76,41 @@ pub struct Options {
     /// All but `script`: capabilities of the provider's models, to override what their names imply.
     #[serde(skip_serializing_if = "Capabilities::is_empty")]
     pub capabilities: Capabilities,
+}
+
+/// One of OpenAI's APIs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenaiApi {
+    /// The Responses API: models think also with tools.
+    Responses,
+    /// Chat Completions, which many servers speak.
+    Chat,
+}
+
+/// How summaries of the reasoning are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Summary {
+    /// The best that the model has.
+    Auto,
+    /// Short.
+    Concise,
+    /// Long.
+    Detailed,
+    /// Not at all: OpenAI shows summaries of some models only to organizations that it has verified.
+    None,
+}
+
+impl Summary {
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Auto => Some("auto"),
+            Self::Concise => Some("concise"),
+            Self::Detailed => Some("detailed"),
+            Self::None => None,
+        }
+    }
 }
 
 /// Capabilities of the models of a provider. Defaults are derived from the model names.
@@ -110,9 +153,18 @@ impl Options {
         given.into_iter().find_map(|(key, given)| given.then_some(key))
     }
 
+    /// The first option that is set and that only the driver `openai` knows.
+    pub(crate) fn of_openai(&self) -> Option<&'static str> {
+        let given =
+            [("options.api", self.api.is_some()), ("options.reasoning_summary", self.reasoning_summary.is_some())];
+        given.into_iter().find_map(|(key, given)| given.then_some(key))
+    }
+
     /// The first option that is set and that the script does not know.
     pub(crate) fn of_others(&self) -> Option<&'static str> {
         let given = [
+            ("options.api", self.api.is_some()),
+            ("options.reasoning_summary", self.reasoning_summary.is_some()),
             ("options.header_timeout_ms", self.header_timeout_ms.is_some()),
             ("options.idle_timeout_ms", self.idle_timeout_ms.is_some()),
             ("options.capabilities", !self.capabilities.is_empty()),

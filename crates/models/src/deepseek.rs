@@ -11,7 +11,7 @@ use drawloom_contract::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Driver,
+    Driver, Options,
     chat::{
         self,
         reader::{Completion, Reasoning},
@@ -41,7 +41,7 @@ impl Api for Deepseek {
         address.to_owned()
     }
 
-    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest {
+    fn encode(&self, request: &TurnRequest, known: &Known, _: &Options) -> EncodedRequest {
         let demanded = demanded(request);
         let mode = Mode::of(request, known, &demanded);
         let reasoning = if mode == Mode::Thinking { Reasoning::Expected } else { Reasoning::Optional };

@@ -73,6 +73,16 @@ impl Draft {
         }
     }
 
+    /// Adds what the provider wants back to the thought at `slot`, which begins when it is not there.
+    pub(crate) fn seal_thought(&mut self, slot: u64, data: String) {
+        self.thought(slot).sealed = Some(data);
+    }
+
+    /// Whether a thought began at `slot`.
+    pub(crate) fn has_thought(&self, slot: u64) -> bool {
+        self.thoughts_by_slot.contains_key(&slot)
+    }
+
     /// Adds to the thought at `slot`, which begins when it is not there.
     pub(crate) fn think(&mut self, slot: u64, piece: &str, deltas: &dyn Deltas) {
         if !piece.is_empty() {
@@ -125,6 +135,13 @@ impl Draft {
                 call.name.push_str(name);
             }
             call.raw.push_str(arguments);
+        }
+    }
+
+    /// Sets the arguments of the call at `slot`.
+    pub(crate) fn set_arguments(&mut self, slot: u64, arguments: &str) {
+        if let Some(call) = self.calls_by_slot.get(&slot).and_then(|at| self.calls.get_mut(*at)) {
+            arguments.clone_into(&mut call.raw);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
     deepseek,
     fault::Fault,
     intake::{Intake, Progress, Reader, STREAM},
-    openai,
+    openai, responses,
 };
 
 struct NoDeltas;
@@ -40,6 +40,11 @@ pub fn check_anthropic(bytes: &[u8]) {
 /// Answers of the Chat Completions API.
 pub fn check_openai(bytes: &[u8]) {
     check(bytes, &openai::reader);
+}
+
+/// Answers of the Responses API.
+pub fn check_responses(bytes: &[u8]) {
+    check(bytes, &responses::reader);
 }
 
 /// Answers of DeepSeek's API.

@@ -39,7 +39,7 @@ pub(crate) enum Thinking {
     Adaptive,
     /// Always, unless that can be turned off.
     Always,
-    /// Always, but its API takes no tools then: with tools on offer thinking must be turned off.
+    /// Always, but Chat Completions takes no tools then: with tools on offer thinking must be turned off.
     NotWithTools,
 }
 
@@ -261,6 +261,7 @@ impl Known {
             context_tokens: self.context,
             max_tokens: self.max_tokens,
             thinks: self.thinking != Thinking::Never,
+            thinks_with_tools: !matches!(self.thinking, Thinking::Never | Thinking::NotWithTools),
             vision: self.vision,
             native_cache: self.cache,
             plain_sibling: demands_reasoning.then(sibling),

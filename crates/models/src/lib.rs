@@ -18,6 +18,7 @@ mod limits;
 mod openai;
 mod rates;
 mod remote;
+mod responses;
 mod script;
 mod secret;
 mod trace;
@@ -32,7 +33,7 @@ use drawloom_contract::{
 use drawloom_net::Configured;
 
 pub use access::{Access, access};
-pub use config::{Capabilities, Driver, Options, ProviderConfig};
+pub use config::{Capabilities, Driver, OpenaiApi, Options, ProviderConfig, Summary};
 pub use fault::FailKind;
 pub use limits::LIMITS;
 pub use script::{Call, Fail, Rule, Script, When};
@@ -42,6 +43,26 @@ use remote::{Api, Remote};
 
 /// Every model API behind HTTP, one line each.
 static DRIVERS: &[&dyn Api] = &[&anthropic::Anthropic, &openai::Openai, &deepseek::Deepseek];
+
+/// The API that a provider is asked with; none for the script. Driver `openai` stands for two of OpenAI's, and for DeepSeek's at its
+/// address, where reasoning must come back.
+fn api(config: &ProviderConfig) -> Option<&'static dyn Api> {
+    let usual = DRIVERS.iter().copied().find(|api| api.driver() == config.driver);
+    let address = config.base_url.as_deref().map_or_else(|| usual.map(|api| api.default_url()), Some);
+    let host = address.and_then(host).unwrap_or_default();
+    match (config.driver, config.options.api) {
+        (Driver::Openai, Some(OpenaiApi::Responses)) => Some(&responses::Responses),
+        (Driver::Openai, None) if host.eq_ignore_ascii_case("api.openai.com") => Some(&responses::Responses),
+        (Driver::Openai, _) if host.eq_ignore_ascii_case("api.deepseek.com") => Some(&deepseek::Deepseek),
+        _ => usual,
+    }
+}
+
+/// The host that an address names.
+fn host(address: &str) -> Option<&str> {
+    let rest = address.split_once("://")?.1;
+    rest.split(['/', ':', '?']).next()
+}
 
 /// A provider that cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -138,8 +159,8 @@ pub fn open(
     key: Option<Secret>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Model>, Error> {
-    match DRIVERS.iter().find(|api| api.driver() == config.driver) {
-        Some(api) => Ok(Arc::new(open_remote(id, *api, config, key, clock)?)),
+    match api(config) {
+        Some(api) => Ok(Arc::new(open_remote(id, api, config, key, clock)?)),
         None => open_script(id, config, key, clock),
     }
 }
@@ -167,7 +188,11 @@ fn open_remote(
     clock: Arc<dyn Clock>,
 ) -> Result<Remote, Error> {
     let provider = || id.to_owned();
-    if let Some(key) = config.options.of_script() {
+    let unused = match config.driver {
+        Driver::Openai => None,
+        _ => config.options.of_openai(),
+    };
+    if let Some(key) = config.options.of_script().or(unused) {
         return Err(Error::NotForDriver { provider: provider(), key, driver: api.name() });
     }
     let key = key.filter(|key| !key.is_empty());

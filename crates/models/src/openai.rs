@@ -4,7 +4,7 @@ use drawloom_contract::model::TurnRequest;
 use serde_json::Value;
 
 use crate::{
-    Driver,
+    Driver, Options,
     chat::{
         self,
         reader::{Completion, Reasoning},
@@ -13,6 +13,15 @@ use crate::{
     known::{Known, SamplingSupport, Thinking},
     remote::{Api, EncodedRequest},
 };
+
+/// Where OpenAI's APIs are.
+pub(crate) const URL: &str = "https://api.openai.com/v1";
+
+/// A bare host has the API under `/v1`; an address with a path is taken as it is.
+pub(crate) fn root(address: &str) -> String {
+    let host = address.split_once("://").map_or(address, |(_, host)| host);
+    if host.contains('/') { address.to_owned() } else { format!("{address}/v1") }
+}
 
 /// The Chat Completions API.
 pub(crate) struct Openai;
@@ -27,16 +36,14 @@ impl Api for Openai {
     }
 
     fn default_url(&self) -> &'static str {
-        "https://api.openai.com/v1"
+        URL
     }
 
     fn root(&self, address: &str) -> String {
-        // A bare host has the API under `/v1`; an address with a path is taken as it is.
-        let host = address.split_once("://").map_or(address, |(_, host)| host);
-        if host.contains('/') { address.to_owned() } else { format!("{address}/v1") }
+        root(address)
     }
 
-    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest {
+    fn encode(&self, request: &TurnRequest, known: &Known, _: &Options) -> EncodedRequest {
         EncodedRequest { body: body(request, known), headers: Vec::new(), reader: reader() }
     }
 }

@@ -80,8 +80,12 @@ pub(crate) trait Api: Send + Sync {
     fn turn_path(&self) -> &'static str {
         "/chat/completions"
     }
+    /// What is known of a model that is asked with this API.
+    fn known(&self, model: &str, options: &Options) -> Known {
+        Known::of(self.driver(), model, &options.capabilities)
+    }
     /// Encodes a turn.
-    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest;
+    fn encode(&self, request: &TurnRequest, known: &Known, options: &Options) -> EncodedRequest;
     /// Where the models are listed, under the root.
     fn list_path(&self) -> &'static str {
         "/models"
@@ -114,7 +118,7 @@ impl Remote {
     }
 
     fn known(&self, model: &str) -> Known {
-        Known::of(self.api.driver(), model, &self.options.capabilities)
+        self.api.known(model, &self.options)
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -153,7 +157,8 @@ impl Remote {
     }
 
     async fn ask(&self, request: &TurnRequest, deltas: &dyn Deltas) -> Result<Turn, Fault> {
-        let EncodedRequest { body, headers, reader } = self.api.encode(request, &self.known(&request.model));
+        let EncodedRequest { body, headers, reader } =
+            self.api.encode(request, &self.known(&request.model), &self.options);
         let mut response = self.send(Method::Post, self.api.turn_path(), headers, Some(&body)).await?;
         drop(body);
         tracing::debug!(status = response.status(), "model answered");
@@ -232,6 +237,7 @@ impl Model for Remote {
     fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
         let request = TurnRequest {
             run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([0; 16]) },
+            root: RunId::from_bytes([0; 16]),
             agent: "probe".parse().expect("a plain name"),
             model: model.into(),
             turn: 1,
@@ -243,7 +249,7 @@ impl Model for Remote {
             effort,
             sampling: Arc::new(sampling.clone()),
         };
-        let body = self.api.encode(&request, &self.known(model)).body;
+        let body = self.api.encode(&request, &self.known(model), &self.options).body;
         let wishes: [(&'static str, bool, &[&str]); 7] = [
             ("temperature", sampling.temperature.is_some(), &["temperature"]),
             ("top_p", sampling.top_p.is_some(), &["top_p"]),

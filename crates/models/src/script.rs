@@ -69,6 +69,7 @@ impl Model for Script {
             context_tokens: None,
             max_tokens: 8192,
             thinks: true,
+            thinks_with_tools: true,
             counts_tools: false,
             vision: true,
             native_cache: false,

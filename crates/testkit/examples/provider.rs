@@ -21,6 +21,7 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Str
                 settings.shape = match value.as_str() {
                     "anthropic" => Shape::Anthropic,
                     "openai" => Shape::Openai,
+                    "responses" => Shape::Responses,
                     "deepseek" => Shape::Deepseek,
                     _ => return Err(wrong()),
                 }

@@ -9,6 +9,7 @@ mod log;
 mod openai;
 mod proof;
 mod reply;
+mod responses;
 mod server;
 mod wall;
 
@@ -41,6 +42,8 @@ pub enum Shape {
     Anthropic,
     /// OpenAI's Chat Completions API.
     Openai,
+    /// OpenAI's Responses API.
+    Responses,
     /// DeepSeek's API.
     Deepseek,
 }

@@ -61,12 +61,13 @@ impl Models {
     }
 }
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column::new("model").shrinks_to(20).keeps_end(),
     Column::new("aliases").shrinks_to(8).optional(4),
     Column::new("tiers").shrinks_to(6),
     Column::new("agents").shrinks_to(8).optional(3),
     Column::new("context").right().optional(5),
+    Column::new("thinks").optional(2),
     Column::new("in / 1M").right(),
     Column::new("out / 1M").right(),
     Column::new("key"),
@@ -102,10 +103,11 @@ fn show(output: &Output, list: &ModelList) {
     }
 }
 
-fn row(list: &ModelList, model: &Model) -> [Text; 8] {
+fn row(list: &ModelList, model: &Model) -> [Text; 9] {
     let names = |names: &[String]| Text::new(names.join(", "));
-    let price = |of: fn(&drawloom_wire::models::ModelPrice) -> drawloom_wire::runs::Amount| {
-        Text::new(model.price.as_ref().map(|price| money(of(price), &list.currency)).unwrap_or_default())
+    let price = |of: fn(&drawloom_wire::models::ModelPrice) -> drawloom_wire::runs::Amount| match &model.price {
+        Some(price) => Text::new(money(of(price), &list.currency)),
+        None => Text::new("unknown").style(Style::Dim),
     };
     let provider = list.providers.iter().find(|provider| provider.id == model.provider);
     let key = match provider.map(|provider| provider.key) {
@@ -119,6 +121,11 @@ fn row(list: &ModelList, model: &Model) -> [Text; 8] {
         names(&model.tiers),
         names(&model.agents),
         Text::new(model.context_tokens.map(count).unwrap_or_default()),
+        match (model.thinks, model.thinks_with_tools) {
+            (true, true) => Text::new("yes"),
+            (true, false) => Text::new("without tools").style(Style::Notice),
+            (false, _) => Text::new(""),
+        },
         price(|price| price.input),
         price(|price| price.output),
         key,

@@ -170,6 +170,24 @@ async fn wishes_that_the_model_does_not_take_are_said() {
 }
 
 #[tokio::test]
+async fn a_model_that_does_not_reason_beside_tools_is_named() {
+    let silent = ModelCard { thinks_with_tools: false, ..card() };
+    for (card, tools, expected) in [
+        (silent.clone(), &["note"][..], Some("model first/scripted does not reason while tools are on offer")),
+        (silent, &[], None),
+        (card(), &["note"], None),
+    ] {
+        let plan = Plan::new(json!([])).provider("first", thinker("first", &[], card)).agent("alice", move |agent| {
+            agent.provider = "first".into();
+            agent.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+        });
+        let house = House::new(plan);
+        let view = house.finish(house.start(ask("alice", "x"), Interest::Outcome).await).await;
+        assert_eq!(view.warnings.iter().map(String::as_str).next(), expected);
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_user_tier_is_refused_by_name() {
     let plan = Plan::new(json!([])).provider("first", thinker("first", &[], card())).agent("alice", may_fall_back);
     let house = House::new(plan);

@@ -60,6 +60,7 @@ pub(crate) fn card() -> ModelCard {
         context_tokens: Some(200_000),
         max_tokens: 1_000,
         thinks: true,
+        thinks_with_tools: true,
         counts_tools: true,
         vision: true,
         native_cache: true,

@@ -26,6 +26,7 @@ fn script(options: serde_json::Value) -> Script {
 fn request(agent: &str, turn: u32, attempt: u32, messages: Vec<Message>) -> TurnRequest {
     TurnRequest {
         run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([7; 16]) },
+        root: RunId::from_bytes([7; 16]),
         agent: agent.parse().expect("a name"),
         model: "m".into(),
         turn,

@@ -53,7 +53,11 @@ impl Fixture {
     ) -> Self {
         let shape = settings.shape;
         let provider = Provider::start(settings, script).await.expect("a port of loopback");
-        let model = open(json!({ "driver": shape, "base_url": provider.base_url(), "options": options }), Some(KEY));
+        let (driver, options) = match shape {
+            Shape::Responses => (json!("openai"), with_api(options)),
+            shape => (json!(shape), options),
+        };
+        let model = open(json!({ "driver": driver, "base_url": provider.base_url(), "options": options }), Some(KEY));
         Self { provider, model }
     }
 
@@ -61,6 +65,11 @@ impl Fixture {
     pub(crate) async fn ask(&self, request: TurnRequest) -> Result<Turn, TurnError> {
         self.model.turn(request, &RecordedDeltas::default()).await
     }
+}
+
+fn with_api(mut options: Value) -> Value {
+    options["api"] = "responses".into();
+    options
 }
 
 pub(crate) fn open(config: Value, key: Option<&str>) -> Arc<dyn Model> {
@@ -72,6 +81,7 @@ pub(crate) fn open(config: Value, key: Option<&str>) -> Arc<dyn Model> {
 pub(crate) fn request(model: &str) -> TurnRequest {
     TurnRequest {
         run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([7; 16]) },
+        root: RunId::from_bytes([7; 16]),
         agent: "reader".parse().expect("a name"),
         model: model.into(),
         turn: 1,

@@ -6,5 +6,6 @@ mod fixture;
 mod limits;
 mod mutations;
 mod requests;
+mod responses;
 mod spans;
 mod streams;

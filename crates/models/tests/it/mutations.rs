@@ -17,6 +17,10 @@ const FIXTURES: &[&str] = &[
     "openai/text.sse",
     "openai/parallel_tools.sse",
     "openai/whole.json",
+    "responses/text.sse",
+    "responses/thinking_and_tools.sse",
+    "responses/clipped_call.sse",
+    "responses/whole.json",
     "deepseek/thinking_and_tools.sse",
 ];
 
@@ -46,6 +50,7 @@ fn damaged_answers_never_panic_and_cuts_change_nothing() {
         fuzzing::check_sse(&bytes);
         fuzzing::check_anthropic(&bytes);
         fuzzing::check_openai(&bytes);
+        fuzzing::check_responses(&bytes);
         fuzzing::check_deepseek(&bytes);
     });
 }
@@ -56,6 +61,7 @@ fn white_space_before_an_answer_changes_nothing() {
     for bytes in [b"\t  {".as_slice(), b"\n\n{\n \"id\": \"x", b"\n \tdata: {}\n\n", b"  "] {
         fuzzing::check_anthropic(bytes);
         fuzzing::check_openai(bytes);
+        fuzzing::check_responses(bytes);
         fuzzing::check_deepseek(bytes);
     }
 }

@@ -132,6 +132,22 @@ mod openai {
     }
 }
 
+mod responses {
+    use super::*;
+
+    const SHAPE: Shape = Shape::Responses;
+
+    compare! {
+        a_plain_question: sent(SHAPE, request("gpt-4.1"));
+        a_model_that_reasons: sent(SHAPE, request("gpt-6-sol"));
+        reasoning_goes_back_as_it_came: sent_after_calls(SHAPE, thinking(with_tools(request("gpt-6-sol")), Effort::High));
+        a_last_turn_has_no_tools: sent_at_last(SHAPE, with_tools(request("gpt-6-sol")));
+        a_picture: sent(SHAPE, seeing(request("gpt-6-sol")));
+        sampling: sent(SHAPE, sampled(request("gpt-4.1")));
+        models_that_reason_take_no_sampling: sent(SHAPE, sampled(request("gpt-6-sol")));
+    }
+}
+
 mod deepseek {
     use super::*;
 

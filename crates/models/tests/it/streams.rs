@@ -22,7 +22,7 @@ async fn replay(shape: Shape, name: &str, size: usize) -> (Result<Turn, TurnErro
     let heard = RecordedDeltas::default();
     let model = match shape {
         Shape::Anthropic => "claude-opus-5-5",
-        Shape::Openai => "gpt-6-sol",
+        Shape::Openai | Shape::Responses => "gpt-6-sol",
         Shape::Deepseek => "deepseek-v4-pro",
     };
     let turn = fixture.await.model.turn(request(model), &heard).await;
@@ -57,6 +57,38 @@ async fn plain_text_comes_whole_from_each_api() {
     let usage =
         Usage { input_tokens: 156, output_tokens: 31, cache_creation_input_tokens: 100, cache_read_input_tokens: 1024 };
     assert_eq!(openai, Turn { text: TEXT.into(), usage, ..Turn::default() });
+    let responses = whole(Shape::Responses, "responses/text.sse").await;
+    assert_eq!(responses, Turn { text: TEXT.into(), usage, ..Turn::default() });
+}
+
+#[tokio::test]
+async fn reasoning_items_are_kept_whole_at_their_places() {
+    let turn = whole(Shape::Responses, "responses/thinking_and_tools.sse").await;
+    let items: Vec<Value> = turn
+        .thoughts
+        .iter()
+        .map(|thought| serde_json::from_str(thought.sealed.as_ref().expect("sealed")).expect("JSON"))
+        .collect();
+    let shown: Vec<(&str, u32)> = turn.thoughts.iter().map(|thought| (thought.text.as_str(), thought.place)).collect();
+    assert_eq!(shown, [("**Reading**\n\nTwo files.", 0), ("", 1), ("", 2)]);
+    let summary = |text: &str| json!({ "type": "summary_text", "text": text });
+    assert_eq!(
+        items,
+        [
+            json!({
+                "id": "rs_1", "type": "reasoning", "encrypted_content": "gAAAfirst==",
+                "summary": [summary("**Reading**"), summary("Two files.")],
+            }),
+            json!({ "type": "message", "phase": "commentary" }),
+            json!({ "id": "rs_2", "type": "reasoning", "encrypted_content": "gAAAsecond==", "summary": [] }),
+        ]
+    );
+    let calls = [("call_a", "warp.md"), ("call_b", "weft.md")];
+    assert_eq!(turn.calls, calls.map(|(id, path)| tool_use(id, "Read", json!({ "path": path }))));
+    assert_eq!(
+        (turn.text.as_str(), turn.usage.output_tokens, turn.stop_reason),
+        ("I read both.", 90, StopReason::ToolUse)
+    );
 }
 
 #[tokio::test]
@@ -125,6 +157,8 @@ async fn a_call_that_the_limit_cut_is_dropped() {
     assert_eq!((turn.stop_reason, turn.calls.len()), (StopReason::MaxTokens, 1));
     let turn = whole(Shape::Openai, "openai/clipped_call.sse").await;
     assert_eq!((turn.stop_reason, turn.calls.len(), turn.text.as_str()), (StopReason::MaxTokens, 0, "Writing."));
+    let turn = whole(Shape::Responses, "responses/clipped_call.sse").await;
+    assert_eq!((turn.stop_reason, turn.calls.len(), turn.thoughts.len()), (StopReason::MaxTokens, 1, 1));
 }
 
 #[tokio::test]
@@ -135,6 +169,7 @@ async fn a_server_that_does_not_stream_is_understood() {
     let turn = whole(Shape::Openai, "openai/whole.json").await;
     assert_eq!((turn.text.as_str(), turn.cost), ("All at once.", Some(Cost(1_250_000))));
     assert_eq!(turn.calls, [tool_use("", "Read", json!({ "path": "a" }))]);
+    assert_eq!(whole(Shape::Responses, "responses/whole.json").await.text, TEXT);
 }
 
 #[tokio::test]
@@ -143,6 +178,10 @@ async fn refusals_and_errors_inside_a_stream_are_typed() {
         (Shape::Anthropic, "anthropic/refusal.sse", "model_refused", "This request could enable harm."),
         (Shape::Anthropic, "anthropic/overloaded.sse", "model_overloaded", "Overloaded"),
         (Shape::Openai, "openai/refusal.sse", "model_refused", "I can't help with that."),
+        (Shape::Responses, "responses/refusal.sse", "model_refused", "I cannot help with that."),
+        (Shape::Responses, "responses/filtered.sse", "model_refused", "content filter"),
+        (Shape::Responses, "responses/failed.sse", "throttled", "Rate limit reached"),
+        (Shape::Responses, "responses/error.sse", "model_unavailable", "The server had an error"),
         (Shape::Deepseek, "deepseek/starved.sse", "model_overloaded", "ran out of capacity"),
     ];
     for (shape, name, code, words) in cases {
@@ -170,6 +209,7 @@ async fn a_stream_that_ends_anywhere_before_its_end_is_cut() {
     for (shape, name) in [
         (Shape::Anthropic, "anthropic/text.sse"),
         (Shape::Openai, "openai/text.sse"),
+        (Shape::Responses, "responses/text.sse"),
         (Shape::Deepseek, "deepseek/thinking_and_tools.sse"),
     ] {
         let bytes = fixture(name);
@@ -178,6 +218,7 @@ async fn a_stream_that_ends_anywhere_before_its_end_is_cut() {
         let enough = match shape {
             Shape::Anthropic => bytes.len() - 2,
             Shape::Openai => whole.find("\"finish_reason\":\"stop\"").expect("an end"),
+            Shape::Responses => bytes.len() - 2,
             Shape::Deepseek => whole.find("\"finish_reason\":\"tool_calls\"").expect("an end"),
         };
         // All ends near the last events, and some before.

@@ -37,9 +37,15 @@ impl Asked {
         self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// The conversation as items, of the Responses API.
+    pub fn items(&self) -> &[Value] {
+        self.body["input"].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// What the user said last.
     pub fn last_text(&self) -> String {
-        let said = self.messages().iter().rev().filter(|message| message["role"] == "user");
+        let all = if self.shape == Shape::Responses { self.items() } else { self.messages() };
+        let said = all.iter().rev().filter(|message| message["role"] == "user");
         said.map(|message| texts(&message["content"])).find(|text| !text.is_empty()).unwrap_or_default()
     }
 
@@ -49,6 +55,12 @@ impl Asked {
             let blocks = self.messages().last().map(|message| blocks(&message["content"])).unwrap_or_default();
             let results = blocks.iter().filter(|block| block["type"] == "tool_result");
             return results.map(|block| texts(&block["content"])).collect();
+        }
+        if self.shape == Shape::Responses {
+            let tail = self.items().iter().rev().take_while(|item| item["type"] == "function_call_output");
+            let mut results: Vec<String> = tail.map(|item| texts(&item["output"])).collect();
+            results.reverse();
+            return results;
         }
         let tail = self.messages().iter().rev().take_while(|message| message["role"] == "tool");
         let mut results: Vec<String> = tail.map(|message| texts(&message["content"])).collect();

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 use super::{
     Asked, Ending, Raw, Refusal, Reply, RetryAfter, ServerReply, Shape, Shared, WallClock, anthropic, deepseek,
-    log::OpenCall, openai,
+    log::OpenCall, openai, responses,
 };
 
 /// Most bytes of a request, as the real servers have it.
@@ -56,6 +56,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     let turn = match shared.settings.shape {
         Shape::Anthropic => path == "/v1/messages",
         Shape::Openai => path == "/v1/chat/completions",
+        Shape::Responses => path == "/v1/responses",
         Shape::Deepseek => path == "/chat/completions" || path == "/v1/chat/completions",
     };
     match (request.method(), path.as_str()) {
@@ -86,7 +87,7 @@ fn check_key(shared: &Shared, headers: &[(String, String)]) -> Result<(), Refusa
     let shown = match shared.settings.shape {
         // Its newer SDKs show the key as a bearer.
         Shape::Anthropic => find("x-api-key").or(bearer),
-        Shape::Openai | Shape::Deepseek => bearer,
+        Shape::Openai | Shape::Responses | Shape::Deepseek => bearer,
     };
     if shown == Some(key) {
         return Ok(());
@@ -95,7 +96,7 @@ fn check_key(shared: &Shared, headers: &[(String, String)]) -> Result<(), Refusa
     let message = format!("invalid key {}", shown.unwrap_or_default());
     Err(match shared.settings.shape {
         Shape::Anthropic => Refusal::new(401, message),
-        Shape::Openai | Shape::Deepseek => Refusal::new(401, message).kind("invalid_api_key"),
+        Shape::Openai | Shape::Responses | Shape::Deepseek => Refusal::new(401, message).kind("invalid_api_key"),
     })
 }
 
@@ -106,7 +107,7 @@ fn answer_list(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
     }
     let list = match shape {
         Shape::Anthropic => anthropic::models(),
-        Shape::Openai => openai::models(),
+        Shape::Openai | Shape::Responses => openai::models(),
         Shape::Deepseek => deepseek::models(),
     };
     whole(200, &[], &list)
@@ -138,6 +139,7 @@ async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) 
     let checked = check_key(shared, &asked.headers).and_then(|()| match shape {
         Shape::Anthropic => anthropic::check(&asked),
         Shape::Openai => openai::check(&asked),
+        Shape::Responses => responses::check(&asked),
         Shape::Deepseek => deepseek::check(&asked),
     });
     if let Err(refusal) = checked {
@@ -169,6 +171,7 @@ fn speak(asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
         let answer = match asked.shape {
             Shape::Anthropic => anthropic::whole(asked, reply),
             Shape::Openai => openai::whole(asked, reply, now),
+            Shape::Responses => responses::whole(asked, reply, now),
             Shape::Deepseek => deepseek::whole(asked, reply, now),
         };
         open.complete();
@@ -177,6 +180,7 @@ fn speak(asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
     let mut events = match asked.shape {
         Shape::Anthropic => anthropic::stream(asked, reply),
         Shape::Openai => openai::stream(asked, reply, now),
+        Shape::Responses => responses::stream(asked, reply, now),
         Shape::Deepseek => deepseek::stream(asked, reply, now),
     };
     let last = match &reply.ending {
@@ -213,7 +217,7 @@ fn ended(events: &mut Vec<String>, count: usize, last: Vec<Piece>) -> Vec<Piece>
 fn error_body(shape: Shape, refusal: &Refusal) -> Value {
     match shape {
         Shape::Anthropic => anthropic::error(refusal),
-        Shape::Openai | Shape::Deepseek => super::chat::error(refusal),
+        Shape::Openai | Shape::Responses | Shape::Deepseek => super::chat::error(refusal),
     }
 }
 

@@ -61,6 +61,9 @@ pub struct Model {
     pub max_tokens: u32,
     /// Whether it can think before it answers.
     pub thinks: bool,
+    /// Whether it thinks also while tools are on offer.
+    #[serde(default)]
+    pub thinks_with_tools: bool,
     /// Whether it sees images.
     pub vision: bool,
     /// Price per million tokens, if known.
