@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    activity::Progress,
     definition::Definition,
     failure::Explain,
     ids::{RunId, RunKey, Tenant, UserId},
@@ -75,6 +76,8 @@ pub struct ToolContext {
     pub evidence: Option<Value>,
     /// Why a call that waited is made again.
     pub woken: Option<Woken>,
+    /// Where the call can report what it does now.
+    pub progress: Arc<dyn Progress>,
 }
 
 impl ToolContext {

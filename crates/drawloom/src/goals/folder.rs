@@ -119,7 +119,7 @@ impl Folders {
                             append(&mut lines, &folder, &story, event)?;
                         }
                     }
-                    Item::Delta(_) => {}
+                    Item::Delta(_) | Item::Activity(_) => {}
                     Item::Ended(view) => ended = Some(view),
                 }
             }

@@ -7,7 +7,12 @@ use drawloom_contract::ids::RunId;
 use drawloom_wire::goals::{GoalStatus, OrchestrateList, OrchestrateResult, OrchestrateStatus, OrchestrateTail};
 use serde_json::Value;
 
-use super::{here::repository_of, told, view::lines};
+use super::{
+    here::repository_of,
+    told,
+    view::{View, lines},
+    workers::Target,
+};
 use crate::{
     cli::{Look, Quiet},
     commands::Session,
@@ -266,11 +271,20 @@ impl Tail {
         connect::with(session, "goal tail", need, async |it| {
             let run_id = self.named.resolve(it).await?;
             let mut cursor = self.cursor;
+            let mut view = match self.no_follow {
+                true => None,
+                false => Some(View::follow(session, it, run_id, Target::Stdout).await?),
+            };
             loop {
                 let wait_ms = (!self.no_follow).then_some(50_000);
                 let ask = OrchestrateTail { run_id, cursor: Some(cursor), limit: None, wait_ms };
-                let page = it.backend.call(&ask).await?;
+                let page = it.backend.call(&ask);
+                let page = match &mut view {
+                    Some(view) => view.meanwhile(page).await?,
+                    None => page.await?,
+                };
                 for event in &page.events {
+                    view.iter_mut().for_each(|view| view.apply(event));
                     match output.format() {
                         Format::Json => output.json_line(event),
                         Format::Human => {

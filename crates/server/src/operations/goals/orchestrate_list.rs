@@ -28,7 +28,7 @@ impl Operation for OrchestrateList {
         let mut runs = Vec::new();
         for view in call.app.runs.list(call.caller, filter).await? {
             let read = goals.read(call.app, call.caller, view.run).await?;
-            runs.push(goals.status(&read));
+            runs.push(goals.status(call.app, &read));
         }
         Ok(Answer::Value(GoalList { runs }))
     }

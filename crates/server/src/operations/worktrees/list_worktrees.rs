@@ -42,7 +42,7 @@ impl Operation for ListWorktrees {
                 Err(failure) => return Err(failure),
             };
             let mut worktree = host.load(run).await?;
-            let status = goals.status(&read);
+            let status = goals.status(call.app, &read);
             (worktree.goal, worktree.status) = (status.goal, status.status);
             found.push(worktree);
         }
