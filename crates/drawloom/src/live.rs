@@ -134,7 +134,7 @@ impl<'a> Live<'a> {
 
     /// Shows what a run does now. On a terminal the board has it.
     fn show_activity(&mut self, run: RunId, data: &Value) {
-        if !self.output.shows_progress() && self.activity.chooses(run, data, SystemClock.now()) {
+        if !self.output.shows_progress() && self.activity.chooses(run, data) {
             let name = shown(data["agent"].as_str().unwrap_or_default());
             let said = first_line(&format!("{name}: {}", activity(data, &self.currency)), self.width());
             self.note(&format!("→ {}", self.output.beside(Style::Dim, &said)));

@@ -1,16 +1,13 @@
 //! What a call does now, in a line.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use drawloom_contract::{ids::RunId, time::Instant};
+use drawloom_contract::ids::RunId;
 use drawloom_wire::runs::Amount;
 use serde_json::Value;
 
 use super::GLIMPSE;
 use crate::output::{count, first_line, money};
-
-/// The least time between two lines about one run.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The tool and what it is used on: `Edit src/lib.rs`.
 pub(super) fn head(data: &Value) -> String {
@@ -28,23 +25,19 @@ pub(crate) fn activity(data: &Value, currency: &str) -> String {
     head.into_iter().chain(tokens).chain(cost).collect::<Vec<_>>().join(" · ")
 }
 
-/// Chooses the activities that get a line where lines cannot be replaced: those with another tool than the line before, and at most one
-/// of a run in a second.
+/// Chooses the activities that get a line where lines cannot be replaced: those with another tool than the line before. The server
+/// limits how often they come.
 #[derive(Debug, Default)]
-pub(crate) struct ActivityLines(BTreeMap<RunId, (String, Instant)>);
+pub(crate) struct ActivityLines(BTreeMap<RunId, String>);
 
 impl ActivityLines {
-    pub(crate) fn chooses(&mut self, run: RunId, data: &Value, now: Instant) -> bool {
+    pub(crate) fn chooses(&mut self, run: RunId, data: &Value) -> bool {
         let tool = data["tool"].as_str().unwrap_or_default();
-        let is_new = match self.0.get(&run) {
-            Some((last, at)) => last != tool && now.since(*at) >= PAUSE,
-            None => true,
-        };
-        let chooses = is_new && !tool.is_empty();
-        if chooses {
-            self.0.insert(run, (tool.to_owned(), now));
+        let is_new = !tool.is_empty() && self.0.get(&run).is_none_or(|last| last != tool);
+        if is_new {
+            self.0.insert(run, tool.to_owned());
         }
-        chooses
+        is_new
     }
 }
 
@@ -63,16 +56,10 @@ mod tests {
     }
 
     #[test]
-    fn another_tool_gets_a_line_but_not_many_in_a_second() {
-        let (mut lines, run) = (ActivityLines::default(), RunId::from_bytes([1; 16]));
-        let mut at = |millis: u64, tool: &str| {
-            lines.chooses(run, &json!({ "tool": tool }), Instant::from_origin(Duration::from_millis(millis)))
-        };
-        assert!(!at(0, ""));
-        assert!(at(1, "Read"));
-        assert!(!at(5_000, "Read"));
-        assert!(at(5_001, "Edit"));
-        assert!(!at(5_500, "Read"));
-        assert!(at(6_001, "Read"));
+    fn another_tool_gets_a_line() {
+        let mut lines = ActivityLines::default();
+        let mut chooses = |run: u8, tool: &str| lines.chooses(RunId::from_bytes([run; 16]), &json!({ "tool": tool }));
+        let chosen = [(1, ""), (1, "Read"), (1, "Read"), (2, "Read"), (1, "Edit"), (1, "Read")];
+        assert_eq!(chosen.map(|(run, tool)| chooses(run, tool)), [false, true, false, true, true, true]);
     }
 }

@@ -146,7 +146,7 @@ impl<'a> Workers<'a> {
 
     /// Prints a line where lines cannot be replaced.
     fn print(&mut self, run: RunId, data: &Value) {
-        if self.screen.is_some() || !self.lines.chooses(run, data, SystemClock.now()) {
+        if self.screen.is_some() || !self.lines.chooses(run, data) {
             return;
         }
         let name = self.names.get(&run).map_or_else(|| data["agent"].as_str().unwrap_or_default(), String::as_str);

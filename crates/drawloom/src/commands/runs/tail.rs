@@ -220,7 +220,7 @@ impl Lines<'_> {
             shown["run_id"] = run.to_string().into();
             return self.output.json_line(&shown);
         }
-        if event.name == "activity" && !self.activity.chooses(run, data, SystemClock.now()) {
+        if event.name == "activity" && !self.activity.chooses(run, data) {
             return;
         }
         let Some((mark, text)) = describe(event, &self.currency) else { return };
