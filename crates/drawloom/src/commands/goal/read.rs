@@ -18,6 +18,7 @@ use crate::{
     commands::Session,
     connect::{self, Connection, Executing, Execution, Need},
     exit::{CommandError, Exit},
+    live::activity,
     output::{Column, Format, Style, Text, first_line},
 };
 
@@ -174,9 +175,11 @@ pub struct Status {
 
 impl Status {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let (status, executing) = connect::with(session, "goal status", Need::Journal, async |it| {
+        let (status, executing, currency) = connect::with(session, "goal status", Need::Journal, async |it| {
             let run_id = self.named.resolve(it).await?;
-            Ok((it.backend.call(&OrchestrateStatus { run_id }).await?, it.executing()))
+            let status = it.backend.call(&OrchestrateStatus { run_id }).await?;
+            let currency = it.backend.currency(status.workers.iter().map(|worker| worker.cost)).await;
+            Ok((status, it.executing(), currency))
         })
         .await?;
         let output = &session.output;
@@ -198,6 +201,14 @@ impl Status {
         row("phase", &status.phase);
         row("iteration", &status.iteration.to_string());
         row("events", &status.events.to_string());
+        for (index, worker) in status.workers.iter().enumerate() {
+            let what = format!(
+                "{}: {}",
+                worker.worker,
+                activity(&serde_json::to_value(worker).unwrap_or_default(), &currency)
+            );
+            row(if index == 0 { "workers" } else { "" }, &first_line(&what, 160));
+        }
         if let Some(reason) = &status.stop_reason {
             row("reason", reason);
         }

@@ -126,6 +126,9 @@ fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
         json!([{ "worker": "alpha", "run_id": worker, "tool": "Edit", "detail": "src/lib.rs", "tokens": 12_400 }])
     );
 
+    let shown = project.run(&["goal", "status", &id]).exits(0).stdout;
+    assert!(shown.contains("workers    alpha: Edit src/lib.rs · 12,400 tokens\n"), "{shown}");
+
     go_on();
     assert_eq!(tail.until("Bash"), "    alpha: Bash echo [2J [redacted] · 19,800 tokens");
     assert!(json_tail.until("Bash").contains("19800"));
