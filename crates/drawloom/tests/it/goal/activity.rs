@@ -4,13 +4,17 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Lines},
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdout, Command, Stdio},
 };
 
 use serde_json::{Value, json};
 
 use super::Project;
-use crate::mcp_proxy::{Host, stateless};
+use crate::{
+    mcp_proxy::{Host, stateless},
+    terminal::Terminal,
+};
 
 /// What the CLI prints: a tool, the next one when the test says so, and its result when the test says so again.
 const LIVE: &str = r#"cat > /dev/null
@@ -63,8 +67,8 @@ impl<R: std::io::Read> Follower<R> {
     }
 }
 
-#[test]
-fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
+/// A project with the CLI `live`, and the pipe that lets it go on.
+fn live() -> (Project, PathBuf) {
     let project = Project::new();
     let state = project.add_cli("live", LIVE);
     project.configure(|config| {
@@ -80,8 +84,16 @@ fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
     let next = state.join("next");
     let made = Command::new("mkfifo").arg(&next).status().expect("mkfifo starts");
     assert!(made.success());
-    let go_on = || fs::write(&next, "go\n").expect("the CLI reads");
+    (project, next)
+}
 
+fn go_on(next: &Path) {
+    fs::write(next, "go\n").expect("the CLI reads");
+}
+
+#[test]
+fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
+    let (project, next) = live();
     let arguments = ["goal", "run", GOAL, "--backend", "script", "--worker", "live", "--criteria", "x"];
     let mut secret = project.command(&arguments);
     secret.env("MINE_TOKEN", "hunter2-hunter2");
@@ -129,12 +141,12 @@ fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
     let shown = project.run(&["goal", "status", &id]).exits(0).stdout;
     assert!(shown.contains("workers    alpha: Edit src/lib.rs · 12,400 tokens\n"), "{shown}");
 
-    go_on();
+    go_on(&next);
     assert_eq!(tail.until("Bash"), "    alpha: Bash echo [2J [redacted] · 19,800 tokens");
     assert!(json_tail.until("Bash").contains("19800"));
     let event: Value = serde_json::from_str(&events.until("Bash")).expect("JSON");
     assert_eq!((&event["detail"], &event["run_id"]), (&json!("echo [2J [redacted]"), worker));
-    go_on();
+    go_on(&next);
     tail.until("✓ alpha: done");
     events.until("tree_done");
     run.until("completed in 1 iteration");
@@ -142,4 +154,25 @@ fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
     assert_eq!((&status["status"], &status["workers"]), (&json!("completed"), &Value::Null), "nothing is kept");
     let journal = project.run(&["replay", worker.as_str().expect("an id"), "--json"]).exits(0).stdout;
     assert!(!journal.contains("Bash"), "{journal}");
+}
+
+#[test]
+fn a_terminal_shows_the_last_tool_of_a_worker_in_place() {
+    let (project, next) = live();
+    let terminal = Terminal::open(&project.home, "100");
+    let goal = "drawloom --config drawloom.yaml goal run --goal-file goal.txt --cwd repository --backend script --worker live \
+                        --criteria x --non-interactive; echo ended with $?";
+    project.home.write("goal.txt", GOAL);
+    terminal.type_line(goal);
+    terminal.wait_until("the first tool", |screen| {
+        screen.contains("iteration 1 · execute") && screen.contains("alpha") && screen.contains("Edit src/lib.rs")
+    });
+    go_on(&next);
+    terminal.wait_until("the second tool in its place", |screen| {
+        screen.contains("Bash echo") && screen.contains("19,800 tok") && !screen.contains("Edit src/lib.rs")
+    });
+    go_on(&next);
+    terminal.wait_until("the end, without the board", |screen| {
+        screen.contains("ended with 0") && screen.contains("✓ alpha: done") && !screen.contains("Bash echo")
+    });
 }
