@@ -18,7 +18,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 
 use crate::{
-    directory,
+    activity, directory,
     executor::Parts,
     input::Mode,
     known::{Cli, Clis},
@@ -203,7 +203,7 @@ impl CliRun {
             }
         }
         let workplace = directory::find(context, input.directory.as_deref(), input.mode, &parts.checkouts)?;
-        let keeps_session = input.directory.is_some();
+        let (keeps_session, place) = (input.directory.is_some(), workplace.path.clone());
         let known = match &input.session {
             SessionPlan::New { .. } | SessionPlan::Fresh { .. } => None,
             SessionPlan::Own { .. } => sessions::find(&tree, context.run.run, &cli.name),
@@ -212,11 +212,16 @@ impl CliRun {
         let mut order = Order::make(self, context, cli, (&program, workplace), input, known.as_ref())?;
         let mut reader = preset.reader();
         let mut seen = known.clone().map(|known| known.session);
+        let mut reported = None;
         let run = context.run.run;
         let private = order.private.take();
         let finished = {
             let mut follow = |line: Line| {
                 reader.line(&line);
+                if let Some(now) = reader.activity().filter(|now| reported.as_ref() != Some(*now)) {
+                    context.progress.report(activity::relative(now, &place));
+                    reported = Some(now.clone());
+                }
                 if reader.session().is_some() && reader.session() != seen.as_deref() {
                     seen = reader.session().map(str::to_owned);
                     let session = seen.clone().unwrap_or_default();

@@ -5,6 +5,7 @@
 //! `cli_run` (`call.rs`) makes one process through the launcher of `process`, which confines and ends it. `presets/` has what
 //! differs between CLIs: arguments, environment and the meaning of the output.
 
+mod activity;
 mod arguments;
 mod call;
 mod config;

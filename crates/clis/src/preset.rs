@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::money::Cost;
+use drawloom_contract::{activity::Activity, money::Cost};
 use drawloom_process::{End, Line};
 use serde_json::Value;
 
@@ -136,6 +136,11 @@ pub(crate) trait Reader: Send {
 
     /// The session, as soon as the CLI has named it.
     fn session(&self) -> Option<&str>;
+
+    /// What the CLI does now, and what this process used so far. Its texts may be long. Absent while the output does not say it.
+    fn activity(&self) -> Option<&Activity> {
+        None
+    }
 
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply;
 }

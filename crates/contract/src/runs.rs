@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    activity::RunActivity,
     caller::Caller,
     choice::Sampling,
     costs::{CostGroup, CostQuery},
@@ -134,6 +135,7 @@ pub struct StartedBatch {
 pub enum Item {
     Record(Arc<Record>),
     Delta(Delta),
+    Activity(Arc<RunActivity>),
     Ended(Arc<RunView>),
 }
 
@@ -308,6 +310,9 @@ pub trait Runs: Send + Sync {
 
     /// Folds a run's journal again.
     async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure>;
+
+    /// What the runs of a tree do now, as far as their calls report it. The caller has seen the tree.
+    fn activity(&self, root: RunId) -> Vec<Arc<RunActivity>>;
 
     /// How busy it is.
     fn load_now(&self) -> Load;

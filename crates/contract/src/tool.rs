@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    activity::Progress,
     definition::Definition,
     failure::Explain,
     ids::{RunId, RunKey, Tenant, UserId},
@@ -16,7 +17,7 @@ use crate::{
     record::{Collect, RepeatClass, Seq},
     redact::Redactor,
     runs::Start,
-    suggest::closest,
+    suggest::meant,
     time::Timestamp,
     usage::Usage,
     values::ChangeError,
@@ -75,6 +76,8 @@ pub struct ToolContext {
     pub evidence: Option<Value>,
     /// Why a call that waited is made again.
     pub woken: Option<Woken>,
+    /// Where the call can report what it does now.
+    pub progress: Arc<dyn Progress>,
 }
 
 impl ToolContext {
@@ -148,13 +151,6 @@ impl From<serde_json::Error> for ToolError {
         let guess = meant(&message).map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
         Self::Invalid(format!("invalid tool input: {message}{guess}"))
     }
-}
-
-/// The field or variant that was probably meant, if serde's message says that one is unknown and lists the known ones.
-fn meant(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
-    let (word, known) = rest.split_once("`, expected ")?;
-    closest(word, known.split('`').skip(1).step_by(2))
 }
 
 /// What resume may do when a call's outcome is unknown, as [`RepeatClass`] says it.
@@ -354,38 +350,4 @@ pub trait Volumes: Send + Sync {
     /// only or default one when `volume` is absent. The same place gives the same answer in each spelling; a path outside
     /// is an error that says so and names the volumes that there are.
     fn locate(&self, holder: Holder<'_>, volume: Option<&str>, path: &str) -> Result<Place, ToolError>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields, rename_all = "snake_case")]
-    struct Input {
-        #[expect(dead_code, reason = "only its name matters")]
-        source: Option<Value>,
-        #[expect(dead_code, reason = "only its name matters")]
-        op: Option<Op>,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Op {
-        ListForRun,
-        Get,
-    }
-
-    #[test]
-    fn an_unknown_field_or_variant_gets_the_nearest_known_one() {
-        let said = |input: Value| {
-            let refused = serde_json::from_value::<Input>(input).expect_err("it is unknown");
-            ToolError::from(refused).to_string()
-        };
-        let of = |field: &str| said(serde_json::json!({ field: 1 }));
-        assert!(of("sorce").ends_with("expected `source` or `op` (did you mean `source`?)"), "{}", of("sorce"));
-        assert!(of("other").ends_with("expected `source` or `op`"), "{}", of("other"));
-        let op = said(serde_json::json!({ "op": "list_for_runs" }));
-        assert!(op.contains("(did you mean `list_for_run`?)"), "{op}");
-    }
 }

@@ -3,7 +3,8 @@
 //! On a terminal a board below the text has a line for each run that works. It is pure (`team.rs` folds events, `board.rs` makes
 //! lines); `screen.rs` draws it.
 
-mod board;
+mod activity;
+pub(crate) mod board;
 mod describe;
 mod screen;
 mod team;
@@ -33,10 +34,11 @@ use crate::{
     exit::{CommandError, Exit},
     output::{ASSUMED, Format, Output, Style, assumed_money, count, duration, first_line, fit, shown},
 };
-use screen::Screen;
 use team::{Change, Member};
 
+pub(crate) use activity::{ActivityLines, activity};
 pub(crate) use describe::{describe, mark_of, tool_head, tool_line};
+pub(crate) use screen::Screen;
 pub(crate) use team::Team;
 
 /// How much of a tool's input or result is shown, in columns, when the width of a line is unknown.
@@ -92,6 +94,7 @@ pub(crate) struct Live<'a> {
     /// Calls of the lead that are being made, by number.
     calls: BTreeMap<u64, String>,
     team: Team,
+    activity: ActivityLines,
     screen: Screen<'a>,
 }
 
@@ -110,6 +113,7 @@ impl<'a> Live<'a> {
             line: Line::None,
             calls: BTreeMap::new(),
             team: Team::default(),
+            activity: ActivityLines::default(),
             screen: Screen::new(output),
         }
     }
@@ -118,10 +122,22 @@ impl<'a> Live<'a> {
     pub(crate) fn show(&mut self, event: &Event, now: Timestamp) {
         let data = event.json();
         let change = self.team.apply(event, &data, now);
-        if data["run_id"].as_str().and_then(|run| run.parse().ok()) == Some(self.lead) {
+        let run = data["run_id"].as_str().and_then(|run| run.parse().ok());
+        if event.name == "activity" {
+            self.show_activity(run.unwrap_or(self.lead), &data);
+        } else if run == Some(self.lead) {
             self.show_lead(event, &data);
         } else if let Some(change) = change {
             self.show_child(change, now);
+        }
+    }
+
+    /// Shows what a run does now. On a terminal the board has it.
+    fn show_activity(&mut self, run: RunId, data: &Value) {
+        if !self.output.shows_progress() && self.activity.chooses(run, data) {
+            let name = shown(data["agent"].as_str().unwrap_or_default());
+            let said = first_line(&format!("{name}: {}", activity(data, &self.currency)), self.width());
+            self.note(&format!("→ {}", self.output.beside(Style::Dim, &said)));
         }
     }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 
 use crate::{
+    activities::CallProgress,
     budget::CostGrant,
     run_task::{Done, RunTask, Task},
 };
@@ -244,6 +245,12 @@ impl RunTask {
             redactor: self.engine.parts.redactor.clone(),
             evidence: None,
             woken: None,
+            progress: Arc::new(CallProgress::new(
+                &self.engine.activities,
+                &self.engine.parts.redactor,
+                self.accepted(),
+                call,
+            )),
         }
     }
 }

@@ -33,6 +33,7 @@ use tracing::Instrument as _;
 
 use crate::{
     Config,
+    activities::Activities,
     admission::{Admission, Caps},
     budget::Budgets,
     control::Control,
@@ -122,6 +123,7 @@ pub struct Engine {
     pub(crate) toolbox: Toolbox,
     pub(crate) pins: Pins,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) activities: Arc<Activities>,
     pub(crate) budgets: Budgets,
     pub(crate) limiter: Limiter,
     pub(crate) cooldowns: Cooldowns,
@@ -162,6 +164,7 @@ impl Engine {
             toolbox: Toolbox::new(&parts.tools, &parts.sources),
             pins: Pins::default(),
             feed: Arc::default(),
+            activities: Arc::default(),
             budgets: Budgets::default(),
             limiter: Limiter::default(),
             cooldowns: Cooldowns::default(),

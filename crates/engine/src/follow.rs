@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Engine,
+    activities::ActivityWatch,
     feed::{Items, Subscription},
 };
 
@@ -37,6 +38,7 @@ struct Follower {
     /// The newest try of a turn whose end was passed on: pieces of it come too late.
     ended: (u32, u32),
     live: Option<Subscription<Items>>,
+    activity: Option<ActivityWatch>,
     backlog: VecDeque<Record>,
     /// Whether the journal may hold more than `backlog`.
     unread: bool,
@@ -81,6 +83,7 @@ impl Engine {
             after,
             ended: (0, 0),
             live,
+            activity: None,
             backlog: VecDeque::new(),
             unread,
             finished: false,
@@ -205,7 +208,16 @@ impl Follower {
                 self.unread = true;
                 continue;
             };
-            match live.next().await {
+            let engine = &self.engine;
+            let activity =
+                self.activity.get_or_insert_with(|| engine.activities.watch(self.key.run, engine.parts.clock.clone()));
+            let item = tokio::select! {
+                // Records first: a call reports nothing after its end.
+                biased;
+                item = live.next() => item,
+                activity = activity.next(|run| run == self.key.run) => Some(Item::Activity(activity)),
+            };
+            match item {
                 // Known already from the journal.
                 Some(Item::Record(record)) if record.seq <= self.after => {}
                 Some(Item::Record(record)) if record.seq == self.after + 1 => {
@@ -214,6 +226,7 @@ impl Follower {
                 }
                 Some(Item::Delta(delta)) if (delta.turn, delta.attempt) <= self.ended => {}
                 Some(Item::Delta(delta)) => return Some(Ok(Item::Delta(delta))),
+                Some(Item::Activity(activity)) => return Some(Ok(Item::Activity(activity))),
                 Some(Item::Ended(view)) if view.seq == self.after => {
                     self.over = true;
                     return Some(Ok(Item::Ended(view)));

@@ -19,6 +19,7 @@ use futures::{StreamExt, stream};
 
 use crate::{
     Engine,
+    activities::ActivityWatch,
     feed::{Items, Subscription, TreeSignal},
 };
 
@@ -40,6 +41,7 @@ struct TreeFollower {
     end: Option<Placed<Item>>,
     signal: Option<TreeSignal>,
     pieces: Option<Subscription<Items>>,
+    activity: Option<ActivityWatch>,
     /// The newest try of a turn of `top` whose end was passed on: pieces of it come too late.
     ended_turn: (u32, u32),
     /// Whether the journal may hold more than `backlog`.
@@ -61,6 +63,7 @@ impl Engine {
             end: None,
             signal: None,
             pieces: None,
+            activity: None,
             ended_turn: (0, 0),
             unread: true,
             over: false,
@@ -94,8 +97,8 @@ impl TreeFollower {
                 if let Err(failure) = self.read().await {
                     return Some(Err(failure));
                 }
-            } else if let Some(piece) = self.wait().await {
-                return Some(Ok(Placed { position: 0, run: self.top.run, it: piece }));
+            } else if let Some((run, item)) = self.wait().await {
+                return Some(Ok(Placed { position: 0, run, it: item }));
             }
         }
     }
@@ -152,8 +155,8 @@ impl TreeFollower {
         Ok(())
     }
 
-    /// Waits for the next commit in the tree, or returns the next piece of a turn.
-    async fn wait(&mut self) -> Option<Item> {
+    /// Waits for the next commit in the tree, or returns the next piece of a turn or what a run does now.
+    async fn wait(&mut self) -> Option<(RunId, Item)> {
         let Some(signal) = &mut self.signal else {
             self.unread = true;
             return None;
@@ -164,6 +167,9 @@ impl TreeFollower {
                 None => std::future::pending().await,
             }
         };
+        let engine = &self.engine;
+        let activity =
+            self.activity.get_or_insert_with(|| engine.activities.watch(self.root.run, engine.parts.clock.clone()));
         tokio::select! {
             // Records first: pieces of the next turn come after the end of the one before.
             biased;
@@ -175,8 +181,10 @@ impl TreeFollower {
                 None
             }
             piece = piece => match piece {
-                Some(Item::Delta(delta)) if (delta.turn, delta.attempt) > self.ended_turn => Some(Item::Delta(delta)),
-                Some(Item::Delta(_) | Item::Record(_)) => None,
+                Some(Item::Delta(delta)) if (delta.turn, delta.attempt) > self.ended_turn => {
+                    Some((self.top.run, Item::Delta(delta)))
+                }
+                Some(Item::Delta(_) | Item::Activity(_) | Item::Record(_)) => None,
                 // The run has ended, or pieces came faster than they were taken. The next read subscribes again.
                 Some(Item::Ended(_)) | None => {
                     self.pieces = None;
@@ -184,6 +192,7 @@ impl TreeFollower {
                     None
                 }
             },
+            activity = activity.next(|run| self.open.contains(&run)) => Some((activity.run, Item::Activity(activity))),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod accept;
 mod accounts;
+mod activities;
 mod admission;
 mod budget;
 mod call;

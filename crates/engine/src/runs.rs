@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    activity::RunActivity,
     caller::Caller,
     costs::{CostGroup, CostQuery},
     failure::{Failure, FailureKind},
@@ -162,6 +163,10 @@ impl Runs for Engine {
     async fn follow_tree(&self, caller: &Caller, run: RunId) -> Result<LiveTree, Failure> {
         let view = self.seen(caller, run).await?;
         Ok(self.shared().tree_follower(view.key(), view.root))
+    }
+
+    fn activity(&self, root: RunId) -> Vec<Arc<RunActivity>> {
+        self.activities.of_tree(root)
     }
 
     async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {

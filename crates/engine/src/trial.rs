@@ -148,7 +148,7 @@ impl Engine {
                 match item {
                     Item::Record(record) if tells(&record.body) => return,
                     Item::Ended(_) => return,
-                    Item::Record(_) | Item::Delta(_) => {}
+                    Item::Record(_) | Item::Delta(_) | Item::Activity(_) => {}
                 }
             }
             // This listener was too slow: look again.

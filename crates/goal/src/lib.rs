@@ -42,7 +42,7 @@ pub use review::MOST_QUESTIONS;
 pub use roles::{Prompts, Role};
 pub use said::Said;
 pub use successor::{Successor, SuccessorRequest};
-pub use tools::{BackendKind, Backends};
+pub use tools::{BackendKind, Backends, worker_of};
 pub use workspace::Workspace;
 
 /// The names of the executors.

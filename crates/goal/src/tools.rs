@@ -9,6 +9,7 @@ use std::sync::Arc;
 use drawloom_contract::{time::Timestamp, tool::Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{executor::GoalParts, request::Backend, roles::Role, workspace::CheckedOut};
 
@@ -61,6 +62,19 @@ pub(crate) struct AskInput {
     pub(crate) mock_accepts_at: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) mock_questions: Vec<String>,
+}
+
+impl AskInput {
+    /// The subgoal of a worker; another role's own name.
+    fn worker(&self) -> &str {
+        let subgoal = self.key.split('/').nth(2).filter(|_| self.role == Role::Subagent);
+        subgoal.unwrap_or(self.role.as_str())
+    }
+}
+
+/// The worker of a run that a goal started, from the run's `parent_context`.
+pub fn worker_of(context: &Value) -> Option<&str> {
+    context["worker"].as_str()
 }
 
 pub(crate) fn all(parts: &GoalParts) -> Vec<Arc<dyn Tool>> {

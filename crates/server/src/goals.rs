@@ -22,7 +22,7 @@ use drawloom_wire::goals::{
 use futures::StreamExt as _;
 use serde_json::Value;
 
-use crate::{app::App, worktrees::Worktrees};
+use crate::{activity, app::App, worktrees::Worktrees};
 
 /// The agent of goals.
 pub const GOAL_AGENT: &str = "drawloom/goal";
@@ -119,7 +119,7 @@ impl Goals {
                     }
                 }
                 Item::Ended(_) => break,
-                Item::Delta(_) => {}
+                Item::Delta(_) | Item::Activity(_) => {}
             }
         }
         let asked = match view.status.is_terminal() {
@@ -158,7 +158,7 @@ impl Goals {
         }
     }
 
-    pub(crate) fn status(&self, read: &Read) -> GoalStatus {
+    pub(crate) fn status(&self, app: &App, read: &Read) -> GoalStatus {
         let status = read.story.status();
         let goal = read.story.result()["goal"].as_str().unwrap_or_default().to_owned();
         let (repository, branch) = read.story.place();
@@ -178,6 +178,7 @@ impl Goals {
             stop_reason: status.stop_reason,
             continues: read.story.continues(),
             continued_by: read.continued_by,
+            workers: activity::workers(app, read.view.run),
             said: read.said.clone(),
             questions: read.asked.as_ref().map(|asked| asked.questions.clone()).unwrap_or_default(),
             success_criteria: read.asked.as_ref().map(|asked| asked.success_criteria.clone()),
@@ -196,7 +197,7 @@ impl Goals {
         };
         Ok(Stand {
             events: read.story.status().events,
-            message: format!("goal {run}: {stands}"),
+            message: format!("goal {run}: {stands}{}", activity::in_words(app, run)),
             needs_input: read.asked.is_some(),
         })
     }
@@ -325,7 +326,7 @@ async fn parked_or_ended(live: &mut Live) -> Result<bool, Failure> {
         match live.next().await {
             Some(Ok(Item::Record(record))) if matches!(record.body, Body::Parked { .. }) => return Ok(false),
             Some(Ok(Item::Ended(_))) | None => return Ok(true),
-            Some(Ok(Item::Record(_) | Item::Delta(_))) => {}
+            Some(Ok(Item::Record(_) | Item::Delta(_) | Item::Activity(_))) => {}
             Some(Err(failure)) => return Err(failure),
         }
     }

@@ -3,6 +3,7 @@
 //! An operation is declared once, in `operations/`. `dispatch` is the one way to call it; `rest/` makes routes, OpenAPI and
 //! streams from the list, `mcp/` makes tools. No surface has a rule of its own.
 
+mod activity;
 mod app;
 pub mod auth;
 mod channels;

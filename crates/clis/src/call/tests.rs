@@ -78,6 +78,7 @@ impl Machine {
             redactor: Arc::new(Redactor::new(["hunter2-hunter2"])),
             evidence: None,
             woken: None,
+            progress: Arc::new(()),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use drawloom_contract::{money::Cost, usage::Usage};
+use drawloom_contract::{activity::Activity, money::Cost, usage::Usage};
 use drawloom_process::Line;
 
 use crate::{
@@ -114,7 +114,7 @@ impl Preset for Aider {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Output)
+        Box::new(Output::default())
     }
 }
 
@@ -130,10 +130,27 @@ fn identity() -> Vec<(String, String)> {
     numbered.chain([("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string())]).collect()
 }
 
-struct Output;
+/// The output so far. The answer is read at the end.
+#[derive(Default)]
+struct Output {
+    activity: Option<Activity>,
+}
 
 impl Reader for Output {
-    fn line(&mut self, _: &Line) {}
+    fn line(&mut self, line: &Line) {
+        if let Some(file) = line.text.strip_prefix("Applied edit to ") {
+            let activity = self.activity.get_or_insert_default();
+            (activity.tool, activity.detail) = ("edit".into(), file.trim().into());
+        } else if is_spent(&line.text) {
+            let (usage, cost) = spent(&line.text);
+            let activity = self.activity.get_or_insert_default();
+            (activity.tokens, activity.cost) = (usage.total(), cost);
+        }
+    }
+
+    fn activity(&self) -> Option<&Activity> {
+        self.activity.as_ref()
+    }
 
     fn session(&self) -> Option<&str> {
         None
@@ -143,7 +160,7 @@ impl Reader for Output {
         // What comes before says which version, model and repository it is.
         let body = ended.output.find("\nRepo-map:").map_or(ended.output, |at| &ended.output[at + 1..]);
         let body = without_added_files(body.split_once('\n').map_or("", |(_, body)| body));
-        let tokens = body.lines().rev().find(|line| line.starts_with("Tokens: ") && line.contains(" sent"));
+        let tokens = body.lines().rev().find(|line| is_spent(line));
         let Some(tokens) = tokens else {
             return Reply { problem: Some(problem_of(body, ended)), ..Reply::default() };
         };
@@ -168,6 +185,11 @@ fn without_added_files(text: &str) -> &str {
         rest = after.trim_start();
     }
     rest
+}
+
+/// Whether a line says what an answer of the model used.
+fn is_spent(line: &str) -> bool {
+    line.starts_with("Tokens: ") && line.contains(" sent")
 }
 
 /// `Tokens: 1.2k sent, 13 received. Cost: $0.01 message, $0.02 session.`

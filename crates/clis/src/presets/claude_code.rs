@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::{money::Cost, time::Timestamp, usage::Usage};
+use drawloom_contract::{activity::Activity, money::Cost, time::Timestamp, usage::Usage};
 use drawloom_process::Line;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    activity::subject,
     error::Error,
     input::Mode,
     preset::{
@@ -183,6 +184,11 @@ struct Output {
     session: Option<String>,
     resets_at: Option<Timestamp>,
     result: Option<Outcome>,
+    activity: Option<Activity>,
+    /// The message that is being written, and its usage.
+    message: (String, Usage),
+    /// What the messages before it used.
+    before: Usage,
     /// Whether it went on after its result: one of the two is not its own.
     went_on: bool,
 }
@@ -238,7 +244,14 @@ impl Reader for Output {
         }
         match event.get("type").and_then(Value::as_str) {
             Some("result" | "assistant" | "user") if self.result.is_some() => self.went_on = true,
-            Some("result") => self.result = serde_json::from_value(event).ok(),
+            Some("result") => {
+                self.result = serde_json::from_value(event).ok();
+                if let Some(outcome) = &self.result {
+                    let activity = self.activity.get_or_insert_default();
+                    (activity.tokens, activity.cost) = (outcome.usage.total(), outcome.cost());
+                }
+            }
+            Some("assistant") => self.look(&event["message"]),
             Some("rate_limit_event") => {
                 let info = &event["rate_limit_info"];
                 if info["status"] == "rejected" {
@@ -254,8 +267,12 @@ impl Reader for Output {
         self.session.as_deref()
     }
 
+    fn activity(&self) -> Option<&Activity> {
+        self.activity.as_ref()
+    }
+
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply {
-        let Self { session, resets_at, result, went_on } = *self;
+        let Self { session, resets_at, result, went_on, .. } = *self;
         if went_on {
             return Reply { session, problem: Some(went_on_after_result("Claude Code")), ..Reply::default() };
         }
@@ -267,19 +284,43 @@ impl Reader for Output {
             return Reply { session, problem: Some(problem), ..Reply::default() };
         };
         let problem = problem_of(&outcome, resets_at);
-        let spent = outcome.model_usage_since_last_result.as_ref();
-        let spent = spent.map(|models| models.values().map(|model| model.cost_usd).sum());
         let denial = |denial: &Denial| format!("{} {}", denial.tool_name, shortened(&denial.tool_input.to_string()));
         let text = outcome.structured_output.as_ref().map(Value::to_string);
         Reply {
             text: text.or_else(|| outcome.result.clone()).unwrap_or_default(),
             session,
-            cost: spent.or(outcome.total_cost_usd).and_then(Cost::from_units),
+            cost: outcome.cost(),
             usage: outcome.usage,
             turns: outcome.num_turns,
             permission_denials: outcome.permission_denials.iter().map(denial).collect(),
             problem,
         }
+    }
+}
+
+impl Output {
+    /// Takes in a part of a message: each part has the usage of the message so far.
+    fn look(&mut self, message: &Value) {
+        let activity = self.activity.get_or_insert_default();
+        for part in message["content"].as_array().into_iter().flatten().filter(|part| part["type"] == "tool_use") {
+            activity.tool = part["name"].as_str().unwrap_or_default().to_owned();
+            activity.detail = subject(&part["input"]);
+        }
+        let id = message["id"].as_str().unwrap_or_default();
+        if id != self.message.0 {
+            self.before += std::mem::take(&mut self.message.1);
+            id.clone_into(&mut self.message.0);
+        }
+        self.message.1 = Usage::deserialize(&message["usage"]).unwrap_or_default();
+        activity.tokens = self.before.total().saturating_add(self.message.1.total());
+    }
+}
+
+impl Outcome {
+    fn cost(&self) -> Option<Cost> {
+        let models = self.model_usage_since_last_result.as_ref();
+        let spent = models.map(|models| models.values().map(|model| model.cost_usd).sum());
+        spent.or(self.total_cost_usd).and_then(Cost::from_units)
     }
 }
 

@@ -6,11 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::usage::Usage;
+use drawloom_contract::{activity::Activity, usage::Usage};
 use drawloom_process::Line;
 use serde_json::Value;
 
 use crate::{
+    activity::subject,
     error::Error,
     input::Mode,
     preset::{
@@ -151,6 +152,7 @@ struct Output {
     failed: Option<String>,
     declined: Vec<String>,
     last_error: Option<String>,
+    activity: Option<Activity>,
     completed: bool,
     /// Whether it went on after the end of its turn, or named a second thread: one of the two is not its own.
     went_on: bool,
@@ -160,6 +162,7 @@ impl Reader for Output {
     fn line(&mut self, line: &Line) {
         let Ok(event) = serde_json::from_str::<Value>(&line.text) else { return };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.look(&event);
         match event["type"].as_str() {
             Some("thread.started" | "turn.started" | "turn.completed" | "turn.failed" | "item.completed")
                 if self.completed || self.failed.is_some() =>
@@ -199,6 +202,10 @@ impl Reader for Output {
         self.session.as_deref()
     }
 
+    fn activity(&self) -> Option<&Activity> {
+        self.activity.as_ref()
+    }
+
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply {
         let problem = match (&self.failed, self.completed) {
             _ if self.went_on => Some(went_on_after_result("Codex")),
@@ -225,6 +232,38 @@ impl Reader for Output {
             problem,
             cost: None,
         }
+    }
+}
+
+impl Output {
+    /// Takes in what an event says of the tool that is used. Tokens come at the end of a turn.
+    fn look(&mut self, event: &Value) {
+        let item = &event["item"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (tool, detail) = match (event["type"].as_str(), item["type"].as_str()) {
+            (Some("turn.completed"), _) => {
+                let count = |name: &str| event["usage"][name].as_u64().unwrap_or(0);
+                // Cached tokens are a part of the input.
+                let tokens = ["input_tokens", "output_tokens", "cache_write_input_tokens"].map(count);
+                self.activity.get_or_insert_default().tokens = tokens.into_iter().fold(0, u64::saturating_add);
+                return;
+            }
+            (Some("item.started" | "item.completed"), Some("command_execution")) => {
+                ("shell".into(), text(&item["command"]))
+            }
+            (Some("item.started" | "item.completed"), Some("file_change")) => {
+                ("apply_patch".into(), text(&item["changes"][0]["path"]))
+            }
+            (Some("item.started" | "item.completed"), Some("mcp_tool_call")) => {
+                (format!("{}.{}", text(&item["server"]), text(&item["tool"])), subject(&item["arguments"]))
+            }
+            (Some("item.started" | "item.completed"), Some("web_search")) => {
+                ("web_search".into(), text(&item["query"]))
+            }
+            _ => return,
+        };
+        let activity = self.activity.get_or_insert_default();
+        (activity.tool, activity.detail) = (tool, detail);
     }
 }
 

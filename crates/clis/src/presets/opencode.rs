@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use drawloom_contract::{money::Cost, usage::Usage};
+use drawloom_contract::{activity::Activity, money::Cost, usage::Usage};
 use drawloom_process::Line;
 use serde_json::{Value, json};
 
 use crate::{
+    activity::subject,
     error::Error,
     input::Mode,
     preset::{
@@ -169,6 +170,7 @@ struct Output {
     /// Whether it went on after its last step, or in a second session: one of the two is not its own.
     went_on: bool,
     error: Option<Problem>,
+    activity: Option<Activity>,
     denied: Vec<String>,
 }
 
@@ -190,6 +192,9 @@ impl Reader for Output {
                 self.text.push_str(part["text"].as_str().unwrap_or_default());
             }
             Some("tool_use") => {
+                let activity = self.activity.get_or_insert_default();
+                activity.tool = part["tool"].as_str().unwrap_or_default().to_owned();
+                activity.detail = subject(&part["state"]["input"]);
                 let said = part["state"]["error"].as_str().unwrap_or_default();
                 if part["state"]["status"] == "error" && said.contains("rejected permission") {
                     self.denied.push(part["tool"].as_str().unwrap_or("a tool").to_owned());
@@ -207,6 +212,8 @@ impl Reader for Output {
                 let cost = part["cost"].as_f64().and_then(Cost::from_units);
                 self.cost = cost.map(|cost| Cost(self.cost.unwrap_or_default().0.saturating_add(cost.0)));
                 self.steps += 1;
+                let activity = self.activity.get_or_insert_default();
+                (activity.tokens, activity.cost) = (self.usage.total(), self.cost);
                 self.stopped = part["reason"] == "stop";
                 self.ended = part["reason"] != "tool-calls";
             }
@@ -217,6 +224,10 @@ impl Reader for Output {
 
     fn session(&self) -> Option<&str> {
         self.session.as_deref()
+    }
+
+    fn activity(&self) -> Option<&Activity> {
+        self.activity.as_ref()
     }
 
     fn finish(self: Box<Self>, ended: &Ended<'_>) -> Reply {

@@ -315,3 +315,59 @@ fn the_names_of_files_that_aider_adds_are_not_its_answer() {
     assert_eq!(said("new.txt\n```\nwoven\n```"), "new.txt\n```\nwoven\n```");
     assert_eq!(said("Done."), "Done.");
 }
+
+/// What a process of `preset` does after each line that changes it, in words.
+fn activities(preset: PresetName, output: &str) -> Vec<String> {
+    let mut reader = of(preset).reader();
+    let mut said: Vec<String> = Vec::new();
+    for line in output.lines() {
+        reader.line(&Line { text: line.into(), missing: 0 });
+        if let Some(now) = reader.activity() {
+            let cost = now.cost.map(|cost| format!(", {}", cost.units())).unwrap_or_default();
+            said.push(format!("{}, {} tokens{cost}", now.head(), now.tokens));
+        }
+    }
+    said.dedup();
+    said
+}
+
+#[test]
+fn activity_has_the_last_tool_and_tokens_and_cost_so_far() {
+    let claude = activities(PresetName::ClaudeCode, include_str!("recorded/claude-denied.jsonl"));
+    assert_eq!(
+        claude,
+        [
+            "Write /outside/outside.txt, 15 tokens",
+            "Write /outside/outside.txt, 30 tokens",
+            "Write /outside/outside.txt, 30 tokens, 0.00028"
+        ]
+    );
+    let codex = activities(PresetName::Codex, include_str!("recorded/codex-edit.jsonl"));
+    let command = "shell /bin/bash -lc 'echo x > new.txt; echo y > /outside/outside2.txt'";
+    assert_eq!(codex, [format!("{command}, 0 tokens"), format!("{command}, 30 tokens")]);
+    let opencode = activities(PresetName::Opencode, include_str!("recorded/opencode-edit.jsonl"));
+    let file = "write /home/user/work/new.txt";
+    assert_eq!(
+        opencode,
+        [format!("{file}, 0 tokens"), format!("{file}, 15 tokens, 0"), format!("{file}, 30 tokens, 0")]
+    );
+    let aider = activities(PresetName::Aider, include_str!("recorded/aider-edit.txt"));
+    assert_eq!(aider, [", 609 tokens", "edit new.txt, 609 tokens"]);
+}
+
+#[test]
+fn parts_of_one_message_count_its_tokens_once() {
+    let part = |id: &str, output: u64, content: serde_json::Value| {
+        let usage = json!({ "input_tokens": 10, "output_tokens": output, "cache_read_input_tokens": 100 });
+        json!({ "type": "assistant", "message": { "id": id, "content": [content], "usage": usage } }).to_string()
+    };
+    let read = json!({ "type": "tool_use", "name": "Read", "input": { "file_path": "a.rs" } });
+    let lines = [
+        part("m1", 1, json!({ "type": "text", "text": "Let me look." })),
+        part("m1", 2, read),
+        part("m2", 5, json!({ "type": "tool_use", "name": "Todo", "input": 3 })),
+        json!({ "type": "assistant", "message": "nonsense" }).to_string(),
+    ];
+    let said = activities(PresetName::ClaudeCode, &lines.join("\n"));
+    assert_eq!(said, [", 111 tokens", "Read a.rs, 112 tokens", "Todo, 227 tokens"]);
+}

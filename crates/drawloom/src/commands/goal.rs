@@ -10,6 +10,7 @@ mod resume;
 mod run;
 mod say;
 mod view;
+mod workers;
 
 use std::{fs, path::PathBuf};
 

@@ -130,7 +130,7 @@ impl Folders {
                             append(&mut lines, &folder, &story, event)?;
                         }
                     }
-                    Item::Delta(_) => {}
+                    Item::Delta(_) | Item::Activity(_) => {}
                     Item::Ended(view) => ended = Some(view),
                 }
             }

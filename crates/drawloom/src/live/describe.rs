@@ -3,6 +3,7 @@
 use drawloom_wire::{events::Event, runs::Amount};
 use serde_json::Value;
 
+use super::activity::activity;
 use crate::output::{LocalTime, Style, bytes, count, duration, first_line, fit, money, shown};
 
 /// Fields of a tool's input that say most of it.
@@ -27,6 +28,7 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
         }
         "usage" => ("·", usage(&data["usage"], currency)),
         "tool_call" => ("→", tool_head(&data["tool_use"], 200)),
+        "activity" => ("→", activity(&data, currency)),
         "tool_result" => {
             let (mark, _) = mark_of(&data);
             let said = first_line(data["text"].as_str().unwrap_or_default(), 200);

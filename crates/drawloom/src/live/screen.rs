@@ -7,24 +7,24 @@ use crate::output::{Output, Style};
 const UNKNOWN: Size = Size { columns: 80, rows: 24 };
 
 /// The board as it stands on the terminal: the cursor is at the beginning of the line below it.
-pub(super) struct Screen<'a> {
+pub(crate) struct Screen<'a> {
     output: &'a Output,
     /// The width of each line that is drawn.
     drawn: Vec<usize>,
 }
 
 impl<'a> Screen<'a> {
-    pub(super) fn new(output: &'a Output) -> Self {
+    pub(crate) fn new(output: &'a Output) -> Self {
         Self { output, drawn: Vec::new() }
     }
 
     /// The size of the terminal now: it may change at any time.
-    pub(super) fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> Size {
         self.output.terminal_size().map_or(UNKNOWN, |(columns, rows)| Size { columns, rows })
     }
 
     /// Replaces what is drawn.
-    pub(super) fn draw(&mut self, lines: &[Line]) {
+    pub(crate) fn draw(&mut self, lines: &[Line]) {
         let styled =
             |(piece, style): &(String, Option<Style>)| self.output.beside(style.unwrap_or(Style::Plain), piece);
         let texts: Vec<String> = lines.iter().map(|line| line.0.iter().map(styled).collect()).collect();
@@ -33,7 +33,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Takes everything away.
-    pub(super) fn erase(&mut self) {
+    pub(crate) fn erase(&mut self) {
         if !self.drawn.is_empty() {
             self.output.redraw(self.rows(), &[]);
             self.drawn.clear();

@@ -11,7 +11,10 @@ use drawloom_contract::{
 use drawloom_wire::events::Event;
 use serde_json::Value;
 
-use super::describe::{describe, tool_head};
+use super::{
+    activity::head,
+    describe::{describe, tool_head},
+};
 use crate::output::{LocalTime, first_line};
 
 /// How much of what a run does is kept, in columns.
@@ -42,6 +45,8 @@ pub(crate) struct Member {
     state: State,
     /// Calls that are being made, by number.
     calls: BTreeMap<u64, String>,
+    /// What calls used so far, by number. The sums above have it.
+    reported: BTreeMap<u64, (u64, Cost)>,
     began: Timestamp,
 }
 
@@ -92,6 +97,7 @@ impl Team {
                 end: None,
                 state: State::Queued,
                 calls: BTreeMap::new(),
+                reported: BTreeMap::new(),
                 began: at,
             });
             return Some(Change::Started(run));
@@ -179,6 +185,7 @@ impl Member {
                 let call = data["call"].as_u64().unwrap_or_default();
                 self.calls.insert(call, tool_head(&data["tool_use"], GLIMPSE));
             }
+            "activity" => self.report(data),
             "tool_result" => {
                 self.calls.remove(&data["call"].as_u64().unwrap_or_default());
                 self.state = doing("asking the model");
@@ -191,6 +198,23 @@ impl Member {
             }
             "done" | "error" => self.finish(data, at),
             _ => {}
+        }
+    }
+
+    /// Takes in what a call does now, and what it used so far.
+    fn report(&mut self, data: &Value) {
+        let call = data["call"].as_u64().unwrap_or_default();
+        let head = head(data);
+        if !head.is_empty() {
+            self.calls.insert(call, head);
+        }
+        let tokens = data["tokens"].as_u64().unwrap_or_default();
+        let cost = amount(&data["cost"]);
+        let (counted, paid) = self.reported.insert(call, (tokens, cost.unwrap_or_default())).unwrap_or_default();
+        self.tokens = self.tokens.saturating_add(tokens).saturating_sub(counted);
+        if let Some(cost) = cost {
+            let before = self.cost.unwrap_or_default().0;
+            self.cost = Some(Cost(before.saturating_add(cost.0).saturating_sub(paid.0)));
         }
     }
 

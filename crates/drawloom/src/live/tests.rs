@@ -101,6 +101,28 @@ fn busy() -> Story {
 }
 
 #[test]
+fn a_worker_on_a_coding_cli_shows_its_last_tool_tokens_and_cost() {
+    let mut story = Story::default();
+    story.starts(1, None, "lead");
+    story.starts(2, Some(1), "alpha");
+    story.is_admitted(2);
+    story.calls(2, "cli_run", json!({ "prompt": "Weave it" }));
+    let doing = |tool: &str, tokens: u64, cost: Value| json!({ "call": 7, "tool": tool, "detail": "src/lib.rs", "tokens": tokens, "cost": cost });
+    story.event(2, "activity", doing("Read", 9_000, Value::Null));
+    story.event(2, "activity", doing("Edit", 12_400, json!(0.08)));
+    story.seconds = 3;
+    let board = story.board(80, 30);
+    let line = board.lines().last().expect("a line of the worker");
+    assert_eq!(
+        line.split_whitespace().skip(1).collect::<Vec<_>>().join(" "),
+        "alpha Edit src/lib.rs 12,400 tok $0.080 3 s"
+    );
+    // Its end says what it used in all.
+    story.completes(2, 12_500);
+    assert!(story.board(80, 30).contains("12,500 tok  $0.013"), "{}", story.board(80, 30));
+}
+
+#[test]
 fn the_board_has_a_line_for_each_run_at_work_and_folds_the_others() {
     let story = busy();
     let at = |columns| format!("── {columns} columns\n{}", story.board(columns, 30));

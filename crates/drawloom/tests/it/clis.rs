@@ -1,6 +1,14 @@
 //! Agents on coding CLIs, through the real program. A script stands for the CLI.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -200,4 +208,66 @@ fn until(is_true: impl Fn() -> bool) {
         assert!(begin.elapsed() < Duration::from_secs(60), "it does not happen");
         std::thread::park_timeout(Duration::from_millis(20));
     }
+}
+
+/// A CLI that uses 100,000 tools as fast as it can, and one more when the test lets it end.
+const FLOOD: &str = r#"cat > /dev/null
+awk 'BEGIN { for (number = 1; number <= 100000; number++)
+    printf "{\"type\":\"assistant\",\"message\":{\"id\":\"m%d\",\"content\":[{\"type\":\"tool_use\",\"name\":\"Edit\",\"input\":{\"file_path\":\"file%d\"}}],\"usage\":{\"input_tokens\":1}}}\n", number, number }'
+read go < next
+printf '{"type":"result","subtype":"success","result":"done"}\n'"#;
+
+#[test]
+fn a_hundred_thousand_tools_neither_grow_memory_nor_flood_followers() {
+    let home = home(FLOOD, "");
+    let config = fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let cli = cli(&home).display().to_string();
+    let preset = format!("    preset: claude_code\n    program: {cli}\n    readable_paths: [{cli}]\n");
+    let is_command = |line: &&str| !line.contains("command: [");
+    let (before, after) = config.split_once("  mine:\n").expect("the CLI");
+    let after: Vec<&str> = after.lines().filter(is_command).collect();
+    home.write("drawloom.yaml", &format!("{before}  mine:\n{preset}{}\n", after.join("\n")));
+    home.run(&["trust", "--yes"]).exits(0);
+    let next = home.path().join("work/next");
+    assert!(std::process::Command::new("mkfifo").arg(&next).status().expect("mkfifo starts").success());
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    let server = home.serve_with({
+        command.env("DRAWLOOM_TOKEN", TOKEN);
+        command
+    });
+    let via = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        command.env("DRAWLOOM_URL", &server.url).env("DRAWLOOM_TOKEN", TOKEN);
+        command
+    };
+    let before = server.peak_memory();
+    let started = home.finish(&mut via(&["run", "worker", "Weave it", "--json", "--detach"])).exits(0).json();
+    let run = started["run_id"].as_str().expect("an id").to_owned();
+    let address = server.url.strip_prefix("http://").expect("a plain address");
+    let stalled: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            let head = format!(
+                "GET /v1/runs/{run}/events HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).expect("it reads");
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    let mut tail = via(&["runs", "tail", &run, "--json"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(tail.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut count = 0;
+    let last = lines.by_ref().filter(|line| line.contains("\"activity\"")).inspect(|_| count += 1);
+    // The newest is told, however many went by.
+    assert!(last.into_iter().any(|line| line.contains("\"file100000\"")), "the last of {count}");
+    let most = began.elapsed().as_secs_f64() * 4.0 + 2.0;
+    assert!(f64::from(count) <= most, "{count} events in {:?}", began.elapsed());
+    let growth = server.peak_memory() - before;
+    assert!(growth < 64 * 1024 * 1024, "the server grew by {} MB", growth / 1_000_000);
+    fs::write(&next, "go\n").expect("the CLI reads");
+    assert!(lines.any(|line| line.contains("\"done\"")), "it ends");
+    drop(stalled);
+    assert!(tail.wait().expect("it ends").success());
+    server.stop();
 }

@@ -1,5 +1,6 @@
 //! Goals through the real binary: a repository, workers that are a script in place of a coding CLI, verification, landing.
 
+mod activity;
 mod belongs;
 mod cancel;
 mod cheats;

@@ -39,7 +39,7 @@ fn told(items: &[Placed<Item>]) -> (BTreeMap<RunId, Vec<u64>>, BTreeSet<RunId>) 
                 assert_eq!((view.run, *position), (*run, last), "the end has the position of the last record");
                 assert!(ended.insert(*run), "each end is told once");
             }
-            Item::Delta(_) => assert_eq!(*position, 0),
+            Item::Delta(_) | Item::Activity(_) => assert_eq!(*position, 0),
         }
     }
     (records, ended)

@@ -87,6 +87,7 @@ impl Ask {
         let start = |prompt: &str, own: Option<Value>| Start {
             input: own,
             timeout_ms: input.timeout_ms,
+            parent_context: Some(json!({ "role": input.role, "worker": input.worker() })),
             ..Start::new(agent.clone(), prompt)
         };
         match kind {

@@ -14,6 +14,7 @@ use rmcp::{
 };
 
 use crate::{
+    activity,
     app::App,
     goals::Stand,
     handle::{Handle, Target, batch_result, run_result},
@@ -129,7 +130,10 @@ impl Waited {
     fn words(&self) -> String {
         match self.handle.target() {
             Target::Run(run) => {
-                format!("run {} is {}, {} records", run.view.run, run.view.status.as_str(), run.view.seq)
+                let view = &run.view;
+                let does =
+                    if view.status.is_terminal() { String::new() } else { activity::in_words(&self.app, view.run) };
+                format!("run {} is {}, {} records{does}", view.run, view.status.as_str(), view.seq)
             }
             Target::Batch(_, runs) => format!(
                 "{} of {} done, {} running, {} queued",

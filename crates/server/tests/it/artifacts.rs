@@ -32,6 +32,7 @@ pub(crate) async fn keep(server: &Server, root: RunId, name: &str, text: &str) {
         redactor: Arc::new(Redactor::new::<&str>([])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     };
     let draft = Draft { name: name.into(), text: text.into(), media_type: None, if_exists: IfExists::Refuse };

@@ -47,6 +47,7 @@ fn context(run: [u8; 16], root: [u8; 16], call: Seq) -> ToolContext {
         redactor: Arc::new(Redactor::new(vec!["hunter2hunter2".to_owned()])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     }
 }

@@ -191,6 +191,7 @@ fn context(definition: &Definition, call: u64) -> ToolContext {
         redactor: Arc::new(Redactor::new([SECRET])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     }
 }

@@ -208,6 +208,7 @@ fn context(run: u64, call: u64, scopes: &[&str]) -> ToolContext {
         redactor: Arc::new(Redactor::new([SECRET])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     }
 }

@@ -134,6 +134,7 @@ fn context(agent: &str, user: &str, run: u8, call: u64, scopes: &[MemoryScope]) 
         redactor: Arc::new(Redactor::new([SECRET])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     }
 }

@@ -41,6 +41,7 @@ async fn call(tool: &SkillTool, definition: &Definition, input: serde_json::Valu
         redactor: Arc::new(Redactor::new([""; 0])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     };
     match tool.call(&context, input).await? {

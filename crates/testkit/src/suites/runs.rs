@@ -143,7 +143,7 @@ pub(super) async fn items(live: Live) -> Vec<Item> {
 pub(super) fn told(items: &[Item]) -> (Vec<u64>, RunView) {
     let records = items.iter().filter_map(|item| match item {
         Item::Record(record) => Some(record.seq),
-        Item::Delta(_) | Item::Ended(_) => None,
+        Item::Delta(_) | Item::Activity(_) | Item::Ended(_) => None,
     });
     let ends = items.iter().filter(|item| matches!(item, Item::Ended(_))).count();
     let Some(Item::Ended(view)) = items.last() else { panic!("the last item is not the end: {items:?}") };

@@ -87,6 +87,7 @@ pub(crate) fn context(directory: &Path, mode: Mode) -> Result<ToolContext, Box<d
         redactor: Arc::new(Redactor::new([""; 0])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     })
 }

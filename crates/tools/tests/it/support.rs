@@ -158,6 +158,7 @@ impl Room {
             redactor: self.redactor.clone(),
             evidence: None,
             woken: None,
+            progress: Arc::new(()),
             began: drawloom_contract::time::Timestamp::from_millis(0),
         }
     }

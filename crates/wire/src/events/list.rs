@@ -123,6 +123,18 @@ pub static EVENTS: &[EventCard] = &[
         ],
     },
     EventCard {
+        name: "activity",
+        has_id: false,
+        when: "What a call does now, such as the last tool that a coding CLI used. It is not stored, and comes at most four times a second.",
+        fields: &[
+            field("call", "the call's number"),
+            field("tool", "the last tool"),
+            field("detail", "what the tool is used on, such as a file or a command"),
+            field("tokens", "tokens of the call so far, as far as they are known"),
+            field("cost", "their cost, if it is known"),
+        ],
+    },
+    EventCard {
         name: "tool_result",
         has_id: true,
         when: "A tool call ended.",

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use drawloom_contract::{
+    activity::{Activity, RunActivity},
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, RunId, SessionId},
     message::{Block, Role, Segment},
@@ -84,6 +85,7 @@ impl Mapper {
         match item {
             Item::Record(record) => self.record(record).map(|event| stamped(event, record.at)),
             Item::Delta(delta) => Some(piece(delta)),
+            Item::Activity(activity) => Some(doing(activity)),
             Item::Ended(view) => {
                 self.ended = true;
                 let event = end(view, self.finished.unwrap_or(view.seq));
@@ -271,6 +273,12 @@ fn piece(delta: &Delta) -> Event {
         DeltaKind::Thinking => "thinking",
     };
     event(name, None, &Piece { r#type: name, text: &delta.text, turn: delta.turn, offset: delta.offset })
+}
+
+fn doing(now: &RunActivity) -> Event {
+    let Activity { tool, detail, tokens, cost } = &now.activity;
+    let data = Doing { r#type: "activity", call: now.call, tool, detail, tokens: *tokens, cost: cost.map(Amount) };
+    event("activity", None, &data)
 }
 
 fn end(view: &Arc<RunView>, seq: Seq) -> Event {
@@ -498,6 +506,19 @@ struct CallResult<'a> {
     call: Seq,
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<u128>,
+}
+
+#[derive(Serialize)]
+struct Doing<'a> {
+    r#type: &'static str,
+    call: Seq,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    tool: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+    tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Amount>,
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
+    activity::{Activity, RunActivity},
     choice::ModelName,
     failure::RunError,
     ids::{Digest, RunId, SessionId, Tenant, UserId},
@@ -318,6 +319,9 @@ fn the_list_of_events_is_whole_and_names_every_field() {
     events.extend(items.iter().filter_map(|item| mapper.map(item)));
     let thought = Delta { kind: DeltaKind::Thinking, turn: 1, attempt: 1, offset: 0, text: "hm".into() };
     events.extend(Mapper::new(&view).map(&Item::Delta(thought)));
+    let activity = Activity { tool: "Edit".into(), detail: "a.txt".into(), tokens: 7, cost: Some(Cost(5)) };
+    let now = RunActivity { run: view.run, call: 5, context: None, activity };
+    events.extend(Mapper::new(&view).map(&Item::Activity(Arc::new(now))));
     let mut failed = view.clone();
     failed.status = Status::Failed;
     events.extend(Mapper::new(&view).map(&Item::Ended(Arc::new(failed))));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use drawloom_contract::ids::RunId;
+use drawloom_contract::{ids::RunId, money::Amount};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -57,6 +57,9 @@ pub struct GoalStatus {
     /// The newest goal that goes on from this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_by: Option<RunId>,
+    /// What its workers do now, as far as their backends report it. Not stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<GoalWorker>,
     /// What was said to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
@@ -75,6 +78,24 @@ pub struct GoalStatus {
     /// For `orchestrate_resume`, with `needs_input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+}
+
+/// What a worker of a goal, or another role, does now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GoalWorker {
+    /// The subgoal of a worker; another role's name.
+    pub worker: String,
+    /// Its run.
+    pub run_id: RunId,
+    /// The last tool that it used. Empty before the first.
+    pub tool: String,
+    /// What the tool is used on, such as a file or a command.
+    pub detail: String,
+    /// Tokens of its call so far, as far as they are known.
+    pub tokens: u64,
+    /// Their cost, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Amount>,
 }
 
 impl Request for OrchestrateStatus {

@@ -3,7 +3,7 @@
 use clap::Args;
 use drawloom_wire::goals::{Orchestrate, OrchestrateResult, OrchestrateTail};
 
-use super::{told, view::View};
+use super::{told, view::View, workers::Target};
 use crate::{
     cli::Look,
     commands::{Session, demo::no_room},
@@ -70,11 +70,11 @@ async fn show(session: &Session, connection: &Connection) -> Result<Exit, Comman
         ..Orchestrate::default()
     };
     let run_id = connection.backend.call(&request).await?.run_id;
-    let mut view = View::new(session);
+    let mut view = View::follow(session, connection, run_id, Target::Stderr).await?;
     let mut cursor = 0;
     loop {
         let ask = OrchestrateTail { run_id, cursor: Some(cursor), limit: None, wait_ms: Some(50_000) };
-        let page = connection.backend.call(&ask).await?;
+        let page = view.meanwhile(connection.backend.call(&ask)).await?;
         page.events.iter().for_each(|event| view.show(event));
         cursor = page.cursor;
         if !page.running && !page.more {

@@ -7,12 +7,18 @@ use drawloom_contract::ids::RunId;
 use drawloom_wire::goals::{GoalStatus, OrchestrateList, OrchestrateResult, OrchestrateStatus, OrchestrateTail};
 use serde_json::Value;
 
-use super::{here::repository_of, told, view::lines};
+use super::{
+    here::repository_of,
+    told,
+    view::{View, lines},
+    workers::Target,
+};
 use crate::{
     cli::{Look, Quiet},
     commands::Session,
     connect::{self, Connection, Executing, Execution, Need},
     exit::{CommandError, Exit},
+    live::activity,
     output::{Column, Format, Style, Text, first_line},
 };
 
@@ -169,9 +175,11 @@ pub struct Status {
 
 impl Status {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let (status, executing) = connect::with(session, "goal status", Need::Journal, async |it| {
+        let (status, executing, currency) = connect::with(session, "goal status", Need::Journal, async |it| {
             let run_id = self.named.resolve(it).await?;
-            Ok((it.backend.call(&OrchestrateStatus { run_id }).await?, it.executing()))
+            let status = it.backend.call(&OrchestrateStatus { run_id }).await?;
+            let currency = it.backend.currency(status.workers.iter().map(|worker| worker.cost)).await;
+            Ok((status, it.executing(), currency))
         })
         .await?;
         let output = &session.output;
@@ -193,6 +201,14 @@ impl Status {
         row("phase", &status.phase);
         row("iteration", &status.iteration.to_string());
         row("events", &status.events.to_string());
+        for (index, worker) in status.workers.iter().enumerate() {
+            let what = format!(
+                "{}: {}",
+                worker.worker,
+                activity(&serde_json::to_value(worker).unwrap_or_default(), &currency)
+            );
+            row(if index == 0 { "workers" } else { "" }, &first_line(&what, 160));
+        }
         if let Some(reason) = &status.stop_reason {
             row("reason", reason);
         }
@@ -266,11 +282,20 @@ impl Tail {
         connect::with(session, "goal tail", need, async |it| {
             let run_id = self.named.resolve(it).await?;
             let mut cursor = self.cursor;
+            let mut view = match self.no_follow {
+                true => None,
+                false => Some(View::follow(session, it, run_id, Target::Stdout).await?),
+            };
             loop {
                 let wait_ms = (!self.no_follow).then_some(50_000);
                 let ask = OrchestrateTail { run_id, cursor: Some(cursor), limit: None, wait_ms };
-                let page = it.backend.call(&ask).await?;
+                let page = it.backend.call(&ask);
+                let page = match &mut view {
+                    Some(view) => view.meanwhile(page).await?,
+                    None => page.await?,
+                };
                 for event in &page.events {
+                    view.iter_mut().for_each(|view| view.apply(event));
                     match output.format() {
                         Format::Json => output.json_line(event),
                         Format::Human => {

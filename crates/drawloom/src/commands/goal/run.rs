@@ -17,7 +17,7 @@ use drawloom_wire::goals::{
 };
 use serde_json::{Value, json};
 
-use super::{ask, place_of, told, view::View};
+use super::{ask, place_of, told, view::View, workers::Target};
 use crate::{
     cli::Look,
     commands::{
@@ -363,7 +363,8 @@ impl Following<'_> {
             }
             return Ok(Exit::Done);
         }
-        let (mut view, shape) = (View::new(self.session), how.shape);
+        let mut view = View::follow(self.session, self.connection, self.run, Target::Stderr).await?;
+        let shape = how.shape;
         let followed = self.interrupts.unless_first(self.follow(&mut view, how)).await;
         view.pause();
         match followed? {
@@ -391,7 +392,7 @@ impl Following<'_> {
         let mut verification = None;
         loop {
             let ask = OrchestrateTail { run_id: self.run, cursor: Some(cursor), limit: None, wait_ms: Some(WAIT_MS) };
-            let page = self.connection.backend.call(&ask).await?;
+            let page = view.meanwhile(self.connection.backend.call(&ask)).await?;
             let mut needs_input = false;
             for event in &page.events {
                 view.show(event);
@@ -428,9 +429,7 @@ impl Following<'_> {
                     },
                     (false, true) => {
                         view.pause();
-                        let request = ask::answer(self.session, &status).await?;
-                        view.go_on();
-                        request
+                        ask::answer(self.session, &status).await?
                     }
                     (false, false) => return Ok(result),
                 };

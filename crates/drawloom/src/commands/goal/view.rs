@@ -1,11 +1,15 @@
 //! A goal at work, for people: its plan, its workers, verification and verdicts, as they come.
 
+use drawloom_contract::ids::RunId;
 use drawloom_wire::goals::GoalEvent;
 use serde_json::Value;
 
+use super::workers::{Target, Workers};
 use crate::{
     commands::Session,
-    output::{Bar, Format, Style, count, first_line, fit},
+    connect::Connection,
+    exit::CommandError,
+    output::{Format, Style, count, first_line, fit},
 };
 
 /// The longest path in a line.
@@ -14,62 +18,49 @@ const LONGEST_PATH: usize = 160;
 /// What is shown of a goal while it works.
 pub(super) struct View<'a> {
     session: &'a Session,
-    spinner: Option<Bar>,
-    at_work: Vec<String>,
+    workers: Workers<'a>,
     phase: String,
     iteration: u32,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(session: &'a Session) -> Self {
-        let shows = session.output.format() == Format::Human && session.output.shows_progress();
-        let spinner = shows.then(|| session.output.spinner());
-        Self { session, spinner, at_work: Vec::new(), phase: "intake".into(), iteration: 0 }
+    pub(super) async fn follow(
+        session: &'a Session,
+        connection: &Connection,
+        goal: RunId,
+        target: Target,
+    ) -> Result<Self, CommandError> {
+        let workers = Workers::follow(session, connection, goal, target).await?;
+        Ok(Self { session, workers, phase: "intake".into(), iteration: 0 })
+    }
+
+    /// Waits for `work`, and shows meanwhile what the workers do.
+    pub(super) async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let head = format!("iteration {} · {}", self.iteration, self.phase);
+        self.workers.meanwhile(&head, work).await
+    }
+
+    /// Takes in an event, before it is shown.
+    pub(super) fn apply(&mut self, event: &GoalEvent) {
+        self.iteration = event.iteration;
+        if event.kind == "phase_changed" {
+            event.data["to"].as_str().unwrap_or_default().clone_into(&mut self.phase);
+        }
+        self.pause();
     }
 
     /// Shows an event.
     pub(super) fn show(&mut self, event: &GoalEvent) {
-        self.iteration = event.iteration;
-        let id = event.data["id"].as_str().unwrap_or_default();
-        match event.kind.as_str() {
-            "subagent_started" => self.at_work.push(id.to_owned()),
-            "subagent_finished" | "subagent_failed" => self.at_work.retain(|worker| worker != id),
-            "phase_changed" => self.phase = event.data["to"].as_str().unwrap_or_default().to_owned(),
-            _ => {}
-        }
-        for (style, text) in lines(event) {
-            self.line(style, &text);
-        }
-        if let Some(spinner) = &self.spinner {
-            let workers =
-                if self.at_work.is_empty() { String::new() } else { format!(": {}", self.at_work.join(", ")) };
-            spinner.set_message(&format!("iteration {} · {}{workers}", self.iteration, self.phase));
-        }
-    }
-
-    fn line(&self, style: Style, text: &str) {
+        self.apply(event);
         let output = &self.session.output;
-        if output.format() == Format::Json {
-            return;
-        }
-        let shown = output.beside(style, text);
-        match &self.spinner {
-            Some(spinner) => spinner.suspend(|| output.note(shown)),
-            None => output.note(shown),
+        if output.format() == Format::Human {
+            lines(event).iter().for_each(|(style, text)| output.note(output.beside(*style, text)));
         }
     }
 
-    /// Clears what moves, so that something else can be printed.
+    /// Removes what moves, so that something else can be printed.
     pub(super) fn pause(&mut self) {
-        if let Some(spinner) = self.spinner.take() {
-            spinner.clear();
-        }
-    }
-
-    /// Shows again what moves.
-    pub(super) fn go_on(&mut self) {
-        let shows = self.session.output.format() == Format::Human && self.session.output.shows_progress();
-        self.spinner = shows.then(|| self.session.output.spinner());
+        self.workers.erase();
     }
 }
 

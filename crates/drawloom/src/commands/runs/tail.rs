@@ -22,7 +22,7 @@ use crate::{
     connect::{self, Connection, Executing, NO_SERVER, Need},
     exit::{CommandError, Exit},
     interrupts::Interrupts,
-    live::{describe, event_json},
+    live::{ActivityLines, describe, event_json},
     output::{Format, LocalTime, Output, Style, first_line, fit, shown},
 };
 
@@ -111,7 +111,13 @@ impl Tail {
             Format::Human => connection.backend.currency([Some(Amount::default())]).await,
             Format::Json => String::new(),
         };
-        let mut lines = Lines { output: &session.output, names, currency, local: session.local_time() };
+        let mut lines = Lines {
+            output: &session.output,
+            names,
+            currency,
+            local: session.local_time(),
+            activity: ActivityLines::default(),
+        };
         lines.begin();
         let mut events = select_all(streams);
         let mut exit = Exit::Done;
@@ -193,6 +199,7 @@ struct Lines<'a> {
     names: Names,
     currency: String,
     local: LocalTime,
+    activity: ActivityLines,
 }
 
 impl Lines<'_> {
@@ -212,6 +219,9 @@ impl Lines<'_> {
             let mut shown = event_json(event);
             shown["run_id"] = run.to_string().into();
             return self.output.json_line(&shown);
+        }
+        if event.name == "activity" && !self.activity.chooses(run, data) {
+            return;
         }
         let Some((mark, text)) = describe(event, &self.currency) else { return };
         let line = self.line(run, event, data, at, mark, &text);

@@ -29,7 +29,7 @@ impl Operation for OrchestrateList {
         let listed = call.app.runs.list(call.caller, filter).await?;
         for view in listed.into_iter().filter(is_goal) {
             let read = goals.read(call.app, call.caller, view.run).await?;
-            runs.push(goals.status(&read));
+            runs.push(goals.status(call.app, &read));
         }
         Ok(Answer::Value(GoalList { runs }))
     }

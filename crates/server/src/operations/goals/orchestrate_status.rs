@@ -17,6 +17,6 @@ impl Operation for OrchestrateStatus {
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<GoalStatus>, Failure> {
         let goals = &call.app.goals;
         let read = goals.read(call.app, call.caller, input.run_id).await?;
-        Ok(Answer::Value(goals.status(&read)))
+        Ok(Answer::Value(goals.status(call.app, &read)))
     }
 }

@@ -64,7 +64,7 @@ impl Operation for OrchestrateTail {
                         events.push(GoalEvent { seq, ts, kind, iteration, data });
                     }
                 }
-                Some(Ok(Item::Delta(_))) => {}
+                Some(Ok(Item::Delta(_) | Item::Activity(_))) => {}
                 Some(Ok(Item::Ended(_))) | None => {
                     running = false;
                     break;

@@ -122,7 +122,7 @@ async fn journal(call: &Call<'_>, view: &RunView) -> Result<String, Failure> {
                     break;
                 }
             }
-            Item::Delta(_) => {}
+            Item::Delta(_) | Item::Activity(_) => {}
             Item::Ended(_) => break,
         }
     }

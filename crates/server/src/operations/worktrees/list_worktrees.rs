@@ -44,7 +44,7 @@ impl Operation for ListWorktrees {
                 Err(failure) if failure.kind == FailureKind::NotFound && input.run_id.is_none() => continue,
                 Err(failure) => return Err(failure),
             };
-            let status = goals.status(&read);
+            let status = goals.status(call.app, &read);
             let mut worktree = match host.load(run).await {
                 Ok(worktree) => worktree,
                 // One that cannot be read does not hide the others.

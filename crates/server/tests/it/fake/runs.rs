@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    activity::RunActivity,
     caller::Caller,
     costs::{CostBy, CostGroup, CostQuery},
     failure::{Failure, FailureKind},
@@ -77,7 +78,7 @@ impl Fake {
             .filter(move |item: &Result<Item, Failure>| {
                 let wanted = match item {
                     Ok(Item::Record(record)) => interest == Interest::Events && record.seq > after,
-                    Ok(Item::Delta(_)) => interest == Interest::Events,
+                    Ok(Item::Delta(_) | Item::Activity(_)) => interest == Interest::Events,
                     Ok(Item::Ended(_)) | Err(_) => true,
                 };
                 std::future::ready(wanted)
@@ -339,12 +340,17 @@ impl Runs for Fake {
         let items = self.live(run, 0, Interest::Events).scan(0, move |position, item| {
             let item = item.map(|it| {
                 *position = if let Item::Record(record) = &it { record.seq } else { *position };
-                let position = if matches!(it, Item::Delta(_)) { 0 } else { *position };
+                let position = if matches!(it, Item::Delta(_) | Item::Activity(_)) { 0 } else { *position };
                 Placed { position, run, it }
             });
             futures::future::ready(Some(item))
         });
         Ok(items.boxed())
+    }
+
+    fn activity(&self, _: RunId) -> Vec<Arc<RunActivity>> {
+        // Its calls report nothing.
+        Vec::new()
     }
 
     async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {

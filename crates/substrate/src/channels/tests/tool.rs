@@ -29,6 +29,7 @@ pub(super) fn context(call: u64, publish: &[&str], subscribe: &[&str]) -> ToolCo
         redactor: Arc::new(Redactor::new([SECRET])),
         evidence: None,
         woken: None,
+        progress: Arc::new(()),
         began: drawloom_contract::time::Timestamp::from_millis(0),
     }
 }
