@@ -102,7 +102,7 @@ async fn roots_that_are_to_be_kept_stay_whatever_their_age() {
         bench.append(begin(accepted(number), [completed()])).await;
     }
     let prune = Prune { keep: BTreeSet::from([run_id(2), run_id(3)]), ..late() };
-    assert_eq!(bench.store.find_prunable(&prune).await.map(|found| found.trees), Ok(1));
+    assert_eq!(bench.store.find_prunable(&prune).await.map(|found| found.0.trees), Ok(1));
     assert_eq!(bench.store.prune(&prune).await.map(|pruned| pruned.trees), Ok(1));
     assert_eq!(count(&bench).await, 2);
     let said = ValueKey {
