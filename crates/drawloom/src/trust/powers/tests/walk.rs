@@ -22,6 +22,8 @@ providers:
       rules: [{ text: hello }]
       header_timeout_ms: 1
       idle_timeout_ms: 1
+      api: responses
+      reasoning_summary: auto
       capabilities: { supports_thinking: true, supports_vision: true, native_prompt_cache: true, parallel_tool_calls: true, max_context_tokens: 1 }
 agents:
   full:
@@ -116,6 +118,8 @@ fn others(value: &Value) -> Vec<Value> {
                 "broadcast",
                 "runs:create",
                 "skill",
+                "chat",
+                "detailed",
                 "0.0.0.0:1",
             ];
             words.iter().filter(|word| *word != text).map(|word| Value::from(*word)).collect()
