@@ -12,7 +12,7 @@ pub struct ProviderConfig {
     /// The API of the provider.
     #[schemars(extend("x-power" = { "words": "sends prompts to {}", "as": "driver" }))]
     pub driver: Driver,
-    /// Base URL, if not the driver's default; with or without `/v1`.
+    /// Base URL, if not the driver's default; with or without `/v1`. A query in it is sent with every call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-power" = { "words": "sends prompts to {}", "as": "address" }))]
     pub base_url: Option<String>,
@@ -63,6 +63,10 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-harmless" = "what requests to the model contain"))]
     pub reasoning_summary: Option<Summary>,
+    /// All but `script`: the header that carries the API key, such as `api-key` of Azure; as the driver usually sends it by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "the same key goes to the same address"))]
+    pub key_header: Option<String>,
     /// All but `script`: timeout until a response starts, in milliseconds; default 60,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -165,6 +169,7 @@ impl Options {
         let given = [
             ("options.api", self.api.is_some()),
             ("options.reasoning_summary", self.reasoning_summary.is_some()),
+            ("options.key_header", self.key_header.is_some()),
             ("options.header_timeout_ms", self.header_timeout_ms.is_some()),
             ("options.idle_timeout_ms", self.idle_timeout_ms.is_some()),
             ("options.capabilities", !self.capabilities.is_empty()),

@@ -97,6 +97,14 @@ pub enum Error {
         /// The provider.
         provider: String,
     },
+    /// A name that no header can have.
+    #[error("invalid providers.{provider}.options.key_header: {name:?} is no name of a header")]
+    BadHeader {
+        /// The provider.
+        provider: String,
+        /// The name.
+        name: String,
+    },
     /// The HTTP client does not start.
     #[error("cannot open providers.{provider}: {problem}")]
     Client {
@@ -125,6 +133,7 @@ impl Explain for Error {
             | Self::MissingKey { .. }
             | Self::BadKey { .. }
             | Self::BadAddress { .. }
+            | Self::BadHeader { .. }
             | Self::BadRule { .. } => FailureKind::Invalid,
         }
     }
@@ -141,6 +150,7 @@ impl Explain for Error {
             }
             Self::BadKey { .. } => Some("check the variable that `api_key_env` names for stray characters".into()),
             Self::BadAddress { .. } => Some("write it like https://models.example/v1".into()),
+            Self::BadHeader { .. } => Some("write it like `api-key`".into()),
             Self::BadRule { .. } | Self::Client { .. } => None,
         }
     }
@@ -199,6 +209,9 @@ fn open_remote(
     if !access(config, key.is_some()).is_usable() {
         return Err(Error::MissingKey { provider: provider(), default_url: api.default_url() });
     }
+    if let Some(name) = config.options.key_header.as_ref().filter(|name| !is_header(name)) {
+        return Err(Error::BadHeader { provider: provider(), name: name.clone() });
+    }
     match (&key, &config.base_url) {
         (Some(key), _) if !key.fits_header() => return Err(Error::BadKey { provider: provider() }),
         (_, Some(base_url)) if !is_address(base_url) => return Err(Error::BadAddress { provider: provider() }),
@@ -208,6 +221,11 @@ fn open_remote(
         Configured::new().map_err(|error| Error::Client { provider: provider(), problem: error.to_string() })?;
     let address = config.base_url.as_deref().unwrap_or(api.default_url());
     Ok(Remote::new(id, api, address, key, client, &config.options, clock))
+}
+
+/// Whether a header can have this name.
+fn is_header(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "-_".contains(sign))
 }
 
 /// Whether `url` begins with a scheme that we speak and has a host. Addresses are shown in errors, so no password may be

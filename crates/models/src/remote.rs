@@ -1,6 +1,7 @@
 //! A model behind HTTP: what all APIs have in common.
 
 use std::{
+    borrow::Cow,
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
@@ -97,6 +98,8 @@ pub(crate) struct Remote {
     provider: String,
     api: &'static dyn Api,
     root: String,
+    /// The query of its address, which every call has.
+    query: Option<String>,
     key: Option<Secret>,
     client: Configured,
     clock: Arc<dyn Clock>,
@@ -113,12 +116,22 @@ impl Remote {
         options: &Options,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let (address, query) =
+            address.split_once('?').map_or((address, None), |(address, query)| (address, Some(query)));
         let root = api.root(address.trim_end_matches('/'));
-        Self { provider: provider.into(), api, root, key, client, clock, options: options.clone() }
+        let query = query.map(str::to_owned);
+        Self { provider: provider.into(), api, root, query, key, client, clock, options: options.clone() }
     }
 
     fn known(&self, model: &str) -> Known {
         self.api.known(model, &self.options)
+    }
+
+    fn url(&self, path: &str) -> String {
+        match &self.query {
+            Some(query) => format!("{}{path}{}{query}", self.root, if path.contains('?') { '&' } else { '?' }),
+            None => format!("{}{path}", self.root),
+        }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -130,21 +143,22 @@ impl Remote {
         body: Option<&Value>,
     ) -> Result<Response, Fault> {
         let fixed = self.api.headers().iter().map(|(name, value)| (*name, (*value).to_owned()));
-        let mut headers: Vec<_> = fixed.chain([("user-agent", USER_AGENT.to_owned())]).chain(headers).collect();
+        let all = fixed.chain([("user-agent", USER_AGENT.to_owned())]).chain(headers);
+        let mut headers: Vec<(Cow<'static, str>, String)> = all.map(|(name, value)| (name.into(), value)).collect();
         let mut bearer = None;
         if let Some(key) = &self.key {
-            match self.api.credential() {
-                Credential::Bearer => bearer = Some(key.reveal().to_owned()),
-                Credential::Header(name) => headers.push((name, key.reveal().to_owned())),
+            let header = match (&self.options.key_header, self.api.credential()) {
+                (Some(name), _) => Some(Cow::Owned(name.clone())),
+                (None, Credential::Header(name)) => Some(name.into()),
+                (None, Credential::Bearer) => None,
+            };
+            match header {
+                Some(name) => headers.push((name, key.reveal().to_owned())),
+                None => bearer = Some(key.reveal().to_owned()),
             }
         }
-        let request = Request {
-            method,
-            url: format!("{}{path}", self.root),
-            bearer,
-            headers: headers.into_iter().map(|(name, value)| (name.into(), value)).collect(),
-            json: body.map(|b| b.to_string().into_bytes()),
-        };
+        let request =
+            Request { method, url: self.url(path), bearer, headers, json: body.map(|b| b.to_string().into_bytes()) };
         let timeout = self.options.header_timeout_ms.map_or(HEADER_TIMEOUT, Duration::from_millis);
         match self.within(timeout, self.client.send(request)).await {
             Some(Ok(response)) => Ok(response),
