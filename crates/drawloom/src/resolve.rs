@@ -435,6 +435,9 @@ fn provider_problem(error: &drawloom_models::Error) -> Problem {
         drawloom_models::Error::BadAddress { provider, .. } => {
             Problem::new(["providers", provider, "base_url"], "not a valid URL")
         }
+        drawloom_models::Error::BadHeader { provider, .. } => {
+            Problem::new(["providers", provider, "options", "key_header"], "not a valid name of a header")
+        }
         drawloom_models::Error::Client { provider, problem } => {
             Problem::new(["providers", provider], format!("cannot create the HTTP client: {problem}"))
         }

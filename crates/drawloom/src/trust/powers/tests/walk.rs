@@ -23,6 +23,7 @@ providers:
       header_timeout_ms: 1
       idle_timeout_ms: 1
       api: responses
+      key_header: x-key
       reasoning_summary: auto
       capabilities: { supports_thinking: true, supports_vision: true, native_prompt_cache: true, parallel_tool_calls: true, max_context_tokens: 1 }
 agents:
