@@ -145,7 +145,9 @@ impl Preset for Opencode {
             "TERMINAL_TITLE",
             "SHARE",
         ];
-        let environment = off.map(|what| (format!("OPENCODE_DISABLE_{what}"), "1".to_owned())).to_vec();
+        let mut environment = off.map(|what| (format!("OPENCODE_DISABLE_{what}"), "1".to_owned())).to_vec();
+        // It keeps what `/undo` needs in a git repository of its own, made by a dozen processes; workers have their own commits.
+        environment.push(("OPENCODE_CONFIG_CONTENT".into(), r#"{"snapshot":false}"#.into()));
         Ok(Invocation { args, environment, input: Some(combined(request)), files: Vec::new() })
     }
 
