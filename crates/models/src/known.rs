@@ -63,7 +63,20 @@ struct Row {
     vision: bool,
     /// Dollars a million tokens: input, output, cache write, cache read.
     price: Option<[f64; 4]>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever changes the row"))]
+    checked: Checked,
 }
+
+/// The day on which a row was last compared with what others say, and who they are.
+type Checked = (&'static str, &'static str);
+
+const CLAUDE_PAGES: Checked = ("2026-11-19", "platform.claude.com/docs: models, pricing");
+const OPENAI_PAGES: Checked = ("2026-11-19", "developers.openai.com/api/docs/models");
+const DEEPSEEK_PAGES: Checked = ("2026-11-19", "api-docs.deepseek.com/quick_start/pricing");
+const LITELLM: Checked = ("2026-11-19", "github.com/BerriAI/litellm: model_prices_and_context_window.json");
+const MODELS_DEV: Checked = ("2026-11-19", "github.com/anomalyco/models.dev: providers");
+const QUOTED: Checked = ("2026-11-19", "several who quote developers.openai.com/api/docs/models");
+const NOT_FOUND: Checked = ("2026-11-16", "not found again on 2026-11-19: DeepSeek has retired the name");
 
 const fn row(
     prefix: &'static str,
@@ -71,8 +84,9 @@ const fn row(
     max_tokens: u32,
     (thinking, sampling): (Thinking, SamplingSupport),
     price: Option<[f64; 4]>,
+    checked: Checked,
 ) -> Row {
-    Row { prefix, context, max_tokens, thinking, sampling, vision: true, price }
+    Row { prefix, context, max_tokens, thinking, sampling, vision: true, price, checked }
 }
 
 const fn blind(mut row: Row) -> Row {
@@ -83,85 +97,92 @@ const fn blind(mut row: Row) -> Row {
 const MILLION: u64 = 1_000_000;
 const PLAIN: (Thinking, SamplingSupport) = (Thinking::Never, SamplingSupport::All);
 const BUDGET: (Thinking, SamplingSupport) = (Thinking::Budget, SamplingSupport::One);
+const BUDGET_ALL: (Thinking, SamplingSupport) = (Thinking::Budget, SamplingSupport::All);
 const ADAPTIVE: (Thinking, SamplingSupport) = (Thinking::Adaptive, SamplingSupport::None);
+const ADAPTIVE_ONE: (Thinking, SamplingSupport) = (Thinking::Adaptive, SamplingSupport::One);
 const ALWAYS: (Thinking, SamplingSupport) = (Thinking::Always, SamplingSupport::None);
+const ALWAYS_ALL: (Thinking, SamplingSupport) = (Thinking::Always, SamplingSupport::All);
 const NOT_WITH_TOOLS: (Thinking, SamplingSupport) = (Thinking::NotWithTools, SamplingSupport::None);
 
-/// Claude models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars: those that the models'
-/// pages list, for the five-minute cache. Models whose list price depends on more than that have none here.
+/// Claude models; the first prefix that fits counts. Prices in dollars: those that the models' pages list, for the
+/// five-minute cache. A row that fits models of very different prices has none, nor has Haiku 5.5, which costs five
+/// times as much for prompts over 100,000 tokens.
 const CLAUDE: &[Row] = &[
-    row("claude-fable-5-1", MILLION, 16_384, ALWAYS, Some([10.0, 50.0, 12.5, 1.0])),
-    row("claude-fable", MILLION, 16_384, ALWAYS, None),
-    row("claude-mythos", MILLION, 16_384, ALWAYS, None),
-    row("claude-opus-5-5", MILLION, 16_384, ALWAYS, Some([4.0, 20.0, 5.0, 0.2])),
-    row("claude-opus-5", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
-    row("claude-sonnet-5", MILLION, 16_384, ADAPTIVE, Some([2.0, 10.0, 2.5, 0.2])),
-    row("claude-haiku-5", MILLION, 16_384, ADAPTIVE, None),
-    row("claude-opus-4-8", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
-    row("claude-opus-4-7", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
-    row("claude-opus-4-6", MILLION, 16_384, (Thinking::Adaptive, SamplingSupport::One), Some([5.0, 25.0, 6.25, 0.5])),
-    row("claude-sonnet-4-6", MILLION, 16_384, (Thinking::Adaptive, SamplingSupport::One), Some([3.0, 15.0, 3.75, 0.3])),
-    row("claude-opus-4-5", 200_000, 16_384, BUDGET, Some([5.0, 25.0, 6.25, 0.5])),
-    row("claude-opus-4", 200_000, 16_384, BUDGET, Some([15.0, 75.0, 18.75, 1.5])),
-    row("claude-sonnet-4", 200_000, 16_384, BUDGET, Some([3.0, 15.0, 3.75, 0.3])),
-    row("claude-haiku-4-5", 200_000, 16_384, BUDGET, Some([1.0, 5.0, 1.25, 0.1])),
-    row("claude-3-7-sonnet", 200_000, 8_192, (Thinking::Budget, SamplingSupport::All), Some([3.0, 15.0, 3.75, 0.3])),
-    row("claude-3-5-haiku", 200_000, 8_192, PLAIN, Some([0.8, 4.0, 1.0, 0.08])),
+    row("claude-fable-5-1", MILLION, 16_384, ALWAYS, Some([10.0, 50.0, 12.5, 0.25]), CLAUDE_PAGES),
+    row("claude-fable", MILLION, 16_384, ALWAYS, None, CLAUDE_PAGES),
+    row("claude-mythos", MILLION, 16_384, ALWAYS, None, CLAUDE_PAGES),
+    row("claude-opus-5-5", MILLION, 16_384, ALWAYS, Some([4.0, 20.0, 5.0, 0.2]), CLAUDE_PAGES),
+    row("claude-opus-5", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5]), CLAUDE_PAGES),
+    row("claude-sonnet-5", MILLION, 16_384, ADAPTIVE, Some([2.0, 10.0, 2.5, 0.2]), CLAUDE_PAGES),
+    row("claude-haiku-5", MILLION, 16_384, ADAPTIVE, None, CLAUDE_PAGES),
+    row("claude-opus-4-8", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5]), CLAUDE_PAGES),
+    row("claude-opus-4-7", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5]), CLAUDE_PAGES),
+    row("claude-opus-4-6", MILLION, 16_384, ADAPTIVE_ONE, Some([5.0, 25.0, 6.25, 0.5]), CLAUDE_PAGES),
+    row("claude-sonnet-4-6", MILLION, 16_384, ADAPTIVE_ONE, Some([3.0, 15.0, 3.75, 0.3]), CLAUDE_PAGES),
+    row("claude-opus-4-5", 200_000, 16_384, BUDGET, Some([5.0, 25.0, 6.25, 0.5]), CLAUDE_PAGES),
+    row("claude-opus-4", 200_000, 16_384, BUDGET, Some([15.0, 75.0, 18.75, 1.5]), CLAUDE_PAGES),
+    row("claude-sonnet-4", 200_000, 16_384, BUDGET, Some([3.0, 15.0, 3.75, 0.3]), CLAUDE_PAGES),
+    row("claude-haiku-4-5", 200_000, 16_384, BUDGET, Some([1.0, 5.0, 1.25, 0.1]), CLAUDE_PAGES),
+    row("claude-3-7-sonnet", 200_000, 8_192, BUDGET_ALL, Some([3.0, 15.0, 3.75, 0.3]), MODELS_DEV),
+    row("claude-3-5-haiku", 200_000, 8_192, PLAIN, Some([0.8, 4.0, 1.0, 0.08]), MODELS_DEV),
 ];
 
-/// OpenAI's models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars, of the standard tier
-/// and of conversations under 272,000 tokens; longer ones cost up to twice as much.
+/// OpenAI's models; the first prefix that fits counts. Prices in dollars, of the standard tier and of conversations
+/// under 272,000 tokens; longer ones cost up to twice as much. A row that fits models of very different prices has
+/// none. Where no price of cached input is listed, it is that of input. Models from gpt-5.5 on that are `ALWAYS` cannot
+/// be told not to think; OpenAI itself takes tools for them over Responses only.
 const OPENAI: &[Row] = &[
-    row("gpt-6-astra", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([10.0, 50.0, 12.5, 1.0])),
-    row("gpt-6.1-sol", 1_050_000, 16_384, ALWAYS, Some([2.0, 10.0, 2.5, 0.1])),
-    row("gpt-6.1", 1_050_000, 16_384, ALWAYS, None),
-    row("gpt-6-sol", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.0, 10.0, 2.5, 0.2])),
-    row("gpt-6-luna", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([0.1, 0.5, 0.125, 0.01])),
-    row("gpt-5.6-sol", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([4.0, 20.0, 5.0, 0.4])),
-    row("gpt-5.6-terra", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.0, 12.0, 2.5, 0.2])),
-    row("gpt-5.6-luna", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([0.2, 1.2, 0.25, 0.02])),
-    row("gpt-5.5-pro", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([30.0, 180.0, 30.0, 3.0])),
-    row("gpt-5.5", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([5.0, 30.0, 5.0, 0.5])),
-    row("gpt-5.4-mini", 400_000, 16_384, NOT_WITH_TOOLS, Some([0.75, 4.5, 0.75, 0.075])),
-    row("gpt-5.4-nano", 400_000, 16_384, NOT_WITH_TOOLS, None),
-    row("gpt-5.4-pro", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([30.0, 180.0, 30.0, 3.0])),
-    row("gpt-5.4", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.5, 15.0, 2.5, 0.25])),
-    row("gpt-5.3-chat", 128_000, 16_384, PLAIN, None),
-    row("gpt-5.2-chat", 128_000, 16_384, PLAIN, None),
-    row("gpt-5.2-pro", 400_000, 16_384, ALWAYS, None),
-    row("gpt-5.2", 400_000, 16_384, ALWAYS, Some([1.75, 14.0, 1.75, 0.175])),
-    row("gpt-5.1-chat", 128_000, 16_384, PLAIN, None),
-    row("gpt-5.1", 400_000, 16_384, ALWAYS, Some([1.25, 10.0, 1.25, 0.125])),
-    row("gpt-5-chat", 128_000, 16_384, PLAIN, None),
-    row("gpt-5-mini", 400_000, 16_384, ALWAYS, Some([0.25, 2.0, 0.25, 0.025])),
-    row("gpt-5-nano", 400_000, 16_384, ALWAYS, None),
-    row("gpt-5-pro", 400_000, 16_384, ALWAYS, None),
-    row("gpt-5", 400_000, 16_384, ALWAYS, Some([1.25, 10.0, 1.25, 0.125])),
-    row("gpt-6", 1_050_000, 16_384, NOT_WITH_TOOLS, None),
-    row("gpt-4.1-mini", 1_047_576, 16_384, PLAIN, None),
-    row("gpt-4.1-nano", 1_047_576, 16_384, PLAIN, None),
-    row("gpt-4.1", 1_047_576, 16_384, PLAIN, Some([2.0, 8.0, 2.0, 0.5])),
-    row("gpt-4o-mini", 128_000, 16_384, PLAIN, Some([0.15, 0.6, 0.15, 0.075])),
-    row("gpt-4o", 128_000, 16_384, PLAIN, Some([2.5, 10.0, 2.5, 1.25])),
-    row("o4-mini", 200_000, 16_384, ALWAYS, None),
-    row("o3", 200_000, 16_384, ALWAYS, None),
-    row("o1", 200_000, 16_384, ALWAYS, None),
+    row("gpt-6-astra", 1_050_000, 16_384, ALWAYS, Some([10.0, 50.0, 12.5, 1.0]), OPENAI_PAGES),
+    row("gpt-6.1-sol", 1_050_000, 16_384, ALWAYS, Some([2.0, 10.0, 2.5, 0.1]), QUOTED),
+    row("gpt-6.1", 1_050_000, 16_384, NOT_WITH_TOOLS, None, QUOTED),
+    row("gpt-6-sol", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.0, 10.0, 2.5, 0.2]), QUOTED),
+    row("gpt-6-luna", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([0.1, 0.5, 0.125, 0.01]), OPENAI_PAGES),
+    row("gpt-5.6-sol", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([4.0, 20.0, 5.0, 0.4]), OPENAI_PAGES),
+    row("gpt-5.6-terra", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.0, 12.0, 2.5, 0.2]), QUOTED),
+    row("gpt-5.6-luna", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([0.2, 1.2, 0.25, 0.02]), QUOTED),
+    row("gpt-5.6", 1_050_000, 16_384, NOT_WITH_TOOLS, None, OPENAI_PAGES),
+    row("gpt-5.5-pro", 1_050_000, 16_384, ALWAYS, Some([30.0, 180.0, 30.0, 3.0]), LITELLM),
+    row("gpt-5.5", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([5.0, 30.0, 5.0, 0.5]), LITELLM),
+    row("gpt-5.4-mini", 400_000, 16_384, NOT_WITH_TOOLS, Some([0.75, 4.5, 0.75, 0.075]), LITELLM),
+    row("gpt-5.4-nano", 400_000, 16_384, NOT_WITH_TOOLS, Some([0.2, 1.25, 0.2, 0.02]), OPENAI_PAGES),
+    row("gpt-5.4-pro", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([30.0, 180.0, 30.0, 3.0]), LITELLM),
+    row("gpt-5.4", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.5, 15.0, 2.5, 0.25]), LITELLM),
+    row("gpt-5.3-chat", 128_000, 16_384, PLAIN, Some([1.75, 14.0, 1.75, 0.175]), OPENAI_PAGES),
+    row("gpt-5.3", 400_000, 16_384, ALWAYS, Some([1.75, 14.0, 1.75, 0.175]), LITELLM),
+    row("gpt-5.2-chat", 128_000, 16_384, PLAIN, Some([1.75, 14.0, 1.75, 0.175]), LITELLM),
+    row("gpt-5.2-pro", 400_000, 16_384, ALWAYS, Some([21.0, 168.0, 21.0, 21.0]), LITELLM),
+    row("gpt-5.2", 400_000, 16_384, ALWAYS, Some([1.75, 14.0, 1.75, 0.175]), LITELLM),
+    row("gpt-5.1-chat", 128_000, 16_384, PLAIN, Some([1.25, 10.0, 1.25, 0.125]), LITELLM),
+    row("gpt-5.1", 400_000, 16_384, ALWAYS, Some([1.25, 10.0, 1.25, 0.125]), LITELLM),
+    row("gpt-5-chat", 128_000, 16_384, PLAIN, Some([1.25, 10.0, 1.25, 0.125]), MODELS_DEV),
+    row("gpt-5-mini", 400_000, 16_384, ALWAYS, Some([0.25, 2.0, 0.25, 0.025]), LITELLM),
+    row("gpt-5-nano", 400_000, 16_384, ALWAYS, Some([0.05, 0.4, 0.05, 0.005]), OPENAI_PAGES),
+    row("gpt-5-pro", 400_000, 16_384, ALWAYS, Some([15.0, 120.0, 15.0, 15.0]), OPENAI_PAGES),
+    row("gpt-5", 400_000, 16_384, ALWAYS, Some([1.25, 10.0, 1.25, 0.125]), MODELS_DEV),
+    row("gpt-6", 1_050_000, 16_384, ALWAYS, None, OPENAI_PAGES),
+    row("gpt-4.1-mini", 1_047_576, 16_384, PLAIN, Some([0.4, 1.6, 0.4, 0.1]), LITELLM),
+    row("gpt-4.1-nano", 1_047_576, 16_384, PLAIN, Some([0.1, 0.4, 0.1, 0.025]), OPENAI_PAGES),
+    row("gpt-4.1", 1_047_576, 16_384, PLAIN, Some([2.0, 8.0, 2.0, 0.5]), LITELLM),
+    row("gpt-4o-mini", 128_000, 16_384, PLAIN, Some([0.15, 0.6, 0.15, 0.075]), LITELLM),
+    row("gpt-4o", 128_000, 16_384, PLAIN, Some([2.5, 10.0, 2.5, 1.25]), LITELLM),
+    row("o4-mini-deep", 200_000, 16_384, ALWAYS, Some([2.0, 8.0, 2.0, 0.5]), LITELLM),
+    row("o4-mini", 200_000, 16_384, ALWAYS, Some([1.1, 4.4, 1.1, 0.275]), LITELLM),
+    row("o3-deep", 200_000, 16_384, ALWAYS, Some([10.0, 40.0, 10.0, 2.5]), LITELLM),
+    row("o3-pro", 200_000, 16_384, ALWAYS, Some([20.0, 80.0, 20.0, 20.0]), LITELLM),
+    blind(row("o3-mini", 200_000, 16_384, ALWAYS, Some([1.1, 4.4, 1.1, 0.55]), LITELLM)),
+    row("o3", 200_000, 16_384, ALWAYS, Some([2.0, 8.0, 2.0, 0.5]), LITELLM),
+    row("o1-pro", 200_000, 16_384, ALWAYS, Some([150.0, 600.0, 150.0, 150.0]), LITELLM),
+    row("o1", 200_000, 16_384, ALWAYS, Some([15.0, 60.0, 15.0, 7.5]), MODELS_DEV),
 ];
 
-/// DeepSeek's models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars, of the peak hours: at
-/// other hours it is half.
+/// DeepSeek's models; the first prefix that fits counts. Prices in dollars, of the peak hours: at other hours it is
+/// half.
 const DEEPSEEK: &[Row] = &[
-    blind(row(
-        "deepseek-v4-pro",
-        MILLION,
-        16_384,
-        (Thinking::Always, SamplingSupport::All),
-        Some([1.32, 3.96, 1.32, 0.044]),
-    )),
-    row("deepseek-v4-flash", MILLION, 16_384, (Thinking::Always, SamplingSupport::All), Some([0.3, 1.2, 0.3, 0.006])),
-    row("deepseek-flash", MILLION, 16_384, (Thinking::Always, SamplingSupport::All), Some([0.3, 1.2, 0.3, 0.006])),
-    blind(row("deepseek-reasoner", 128_000, 16_384, (Thinking::Always, SamplingSupport::All), None)),
-    blind(row("deepseek-chat", 128_000, 8_192, PLAIN, None)),
+    blind(row("deepseek-v4-pro", MILLION, 16_384, ALWAYS_ALL, Some([1.32, 3.96, 1.32, 0.044]), DEEPSEEK_PAGES)),
+    row("deepseek-v4-flash", MILLION, 16_384, ALWAYS_ALL, Some([0.3, 1.2, 0.3, 0.006]), DEEPSEEK_PAGES),
+    row("deepseek-flash", MILLION, 16_384, ALWAYS_ALL, Some([0.3, 1.2, 0.3, 0.006]), DEEPSEEK_PAGES),
+    blind(row("deepseek-reasoner", 128_000, 16_384, ALWAYS_ALL, None, NOT_FOUND)),
+    blind(row("deepseek-chat", 128_000, 8_192, PLAIN, None, NOT_FOUND)),
 ];
 
 /// What the name of a DeepSeek model ends with when it is asked not to think: our own name for a sibling that its API
@@ -286,6 +307,15 @@ mod tests {
                 assert_eq!(found.prefix, row.prefix, "an earlier row hides it");
                 assert!(known(driver, row.prefix).listed);
             }
+        }
+    }
+
+    #[test]
+    fn each_row_says_when_and_where_it_was_checked() {
+        for row in [CLAUDE, OPENAI, DEEPSEEK].into_iter().flatten() {
+            let (day, source) = row.checked;
+            assert_eq!(day.replace(|digit: char| digit.is_ascii_digit(), "0"), "0000-00-00", "{}", row.prefix);
+            assert!(!source.is_empty(), "{}", row.prefix);
         }
     }
 
