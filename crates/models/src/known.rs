@@ -54,17 +54,17 @@ pub(crate) enum SamplingSupport {
     None,
 }
 
-struct Row {
-    prefix: &'static str,
-    context: u64,
+pub(crate) struct Row {
+    pub(crate) prefix: &'static str,
+    pub(crate) context: u64,
     max_tokens: u32,
     thinking: Thinking,
     sampling: SamplingSupport,
     vision: bool,
     /// Dollars a million tokens: input, output, cache write, cache read.
-    price: Option<[f64; 4]>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever changes the row"))]
-    checked: Checked,
+    pub(crate) price: Option<[f64; 4]>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page of known models shows it"))]
+    pub(crate) checked: Checked,
 }
 
 /// The day on which a row was last compared with what others say, and who they are.
@@ -77,6 +77,18 @@ const LITELLM: Checked = ("2026-11-19", "github.com/BerriAI/litellm: model_price
 const MODELS_DEV: Checked = ("2026-11-19", "github.com/anomalyco/models.dev: providers");
 const QUOTED: Checked = ("2026-11-19", "several who quote developers.openai.com/api/docs/models");
 const NOT_FOUND: Checked = ("2026-11-16", "not found again on 2026-11-19: DeepSeek has retired the name");
+
+impl Row {
+    /// The models of a driver; the first prefix that fits counts.
+    pub(crate) fn of(driver: Driver) -> &'static [Self] {
+        match driver {
+            Driver::Anthropic => CLAUDE,
+            Driver::Openai => OPENAI,
+            Driver::Deepseek => DEEPSEEK,
+            Driver::Script => &[],
+        }
+    }
+}
 
 const fn row(
     prefix: &'static str,
@@ -192,12 +204,7 @@ pub(crate) const PLAIN_SUFFIX: &str = ":plain";
 impl Known {
     /// What is known of `model`, with the capabilities that the config gives to the provider's models.
     pub(crate) fn of(driver: Driver, model: &str, capabilities: &Capabilities) -> Self {
-        let rows = match driver {
-            Driver::Anthropic => CLAUDE,
-            Driver::Openai => OPENAI,
-            Driver::Deepseek => DEEPSEEK,
-            Driver::Script => &[],
-        };
+        let rows = Row::of(driver);
         // Gateways put the maker in front: `anthropic/claude-…`.
         let name = model.rsplit('/').next().unwrap_or(model);
         let mut known = match rows.iter().find(|row| name.starts_with(row.prefix)) {

@@ -237,4 +237,6 @@ fn is_address(url: &str) -> bool {
 }
 
 #[cfg(test)]
+mod table;
+#[cfg(test)]
 mod tests;
