@@ -6,6 +6,7 @@ mod callers;
 mod children;
 mod clocks;
 mod conformance;
+mod dialects;
 mod evidence;
 mod executors;
 mod falling_back;

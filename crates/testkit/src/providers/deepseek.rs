@@ -30,8 +30,9 @@ const FIELDS: &[&str] = &[
     "top_logprobs",
 ];
 
+/// Ends with whose it is. What is before may have been masked, which the real server does not see either.
 fn mark(model: &str, thought: &str) -> String {
-    format!("{thought} [{}]", proof(model, thought))
+    format!("{thought} [{}]", proof(model, "reasoning"))
 }
 
 /// Whether `reasoning` is this model's own; nothing at all always is.
