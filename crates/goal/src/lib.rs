@@ -13,6 +13,7 @@ mod models;
 mod plan;
 mod progress;
 mod questions;
+mod removed;
 mod request;
 mod result;
 mod resume;

@@ -93,6 +93,8 @@ pub(crate) struct Read {
     pub(crate) said: Vec<String>,
     /// The goal that goes on from it.
     pub(crate) continued_by: Option<RunId>,
+    /// Whether its branch, refs, checkouts and folder were removed.
+    pub(crate) removed: bool,
 }
 
 /// Where a goal stands, for those who wait for it.
@@ -131,7 +133,8 @@ impl Goals {
             true => self.questions.successor(&key(&view)).await?,
             false => None,
         };
-        Ok(Read { view, story, asked, said, continued_by })
+        let removed = view.status.is_terminal() && self.questions.is_removed(&key(&view)).await?;
+        Ok(Read { view, story, asked, said, continued_by, removed })
     }
 
     /// The run, if it is a goal.
@@ -178,6 +181,7 @@ impl Goals {
             stop_reason: status.stop_reason,
             continues: read.story.continues(),
             continued_by: read.continued_by,
+            removed: read.removed,
             workers: activity::workers(app, read.view.run),
             said: read.said.clone(),
             questions: read.asked.as_ref().map(|asked| asked.questions.clone()).unwrap_or_default(),

@@ -57,6 +57,9 @@ pub struct GoalStatus {
     /// The newest goal that goes on from this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_by: Option<RunId>,
+    /// Whether its branch, refs, checkouts and folder were removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
     /// What its workers do now, as far as their backends report it. Not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<GoalWorker>,

@@ -221,14 +221,18 @@ impl Status {
         for (index, said) in status.said.iter().enumerate() {
             row(if index == 0 { "said" } else { "" }, &first_line(said, 120));
         }
-        row("folder", &status.run_dir.display().to_string());
+        match status.removed {
+            true => row("removed", "its branch, refs and folder; delete its runs with `drawloom runs rm`"),
+            false => row("folder", &status.run_dir.display().to_string()),
+        }
         for (index, question) in status.questions.iter().enumerate() {
             row(if index == 0 { "asks" } else { "" }, question);
         }
         if let Some(token) = &status.token {
             output.note(format!("answer with: drawloom goal resume {token} --answer '…'"));
         }
-        if !status.running && status.completed == Some(false) && status.continued_by.is_none() {
+        let is_open = status.completed == Some(false) && status.continued_by.is_none() && !status.removed;
+        if !status.running && is_open {
             output.note(format!("go on with: drawloom goal resume {}", status.run_id));
         }
         if word == INTERRUPTED {

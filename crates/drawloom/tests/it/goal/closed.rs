@@ -106,6 +106,11 @@ fn the_run_of_a_goal_is_deleted_only_after_everything_else_of_the_goal() {
     assert!(project.folder(&goal).is_dir());
     project.run(&["goal", "rm", id(&goal), "--yes"]).exits(0);
     assert_eq!(project.git(&["for-each-ref"]), before);
+    // A removed goal is listed no more and is not `last`; its run tells its cost until it is deleted.
+    assert_eq!(project.run(&["goal", "list", "--json"]).exits(0).json()["runs"], json!([]));
+    let last = project.run(&["goal", "rm", "last", "--yes", "--json"]).exits(2);
+    assert_eq!(last.json()["error"]["code"], "no_goals");
+    assert_eq!(project.run(&["goal", "status", id(&goal), "--json"]).exits(0).json()["removed"], true);
     project.run(&["runs", "rm", id(&goal), "--yes", "--json"]).exits(0);
     let goals = project.run(&["goal", "list", "--json"]).exits(0).json();
     assert_eq!(goals["runs"], json!([]));

@@ -35,6 +35,7 @@ impl Operation for OrchestrateRm {
         }
         goals.host.check_repository(call.caller, &read.story)?;
         let removed = goals.host.remove(&key(&read.view), &read.story).await?;
+        goals.questions.set_removed(&key(&read.view)).await?;
         if let Some(run) = read.story.continues() {
             let earlier = RunKey { tenant: read.view.tenant.clone(), run };
             goals.questions.forget_successor(&earlier, read.view.run).await?;
