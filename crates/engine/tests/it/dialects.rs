@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io::Write as _,
     path::Path,
     sync::{Arc, Mutex},
 };
@@ -278,9 +279,8 @@ fn no_server_rejects_a_conversation_that_others_began() {
             *by_status.entry((id, call.status)).or_default() += 1;
         }
     }
-    println!(
-        "prove: conversations by end {ended:?}; at least {switches} changes of model; calls by provider and status: {by_status:?}"
-    );
+    let told = format!("conversations by end {ended:?}; at least {switches} changes of model; calls {by_status:?}");
+    writeln!(std::io::stderr(), "prove: {told}").expect("a terminal or a file");
     assert!(by_status.keys().all(|(_, status)| *status != 400), "{by_status:?}");
     servers.runtime.shutdown_background();
 }
