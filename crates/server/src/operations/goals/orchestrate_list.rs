@@ -14,7 +14,8 @@ impl Operation for OrchestrateList {
     type Input = goals::OrchestrateList;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List goals, the newest first, without those that were removed.", Scope::RunsRead).toolset("goal")
+        Card::of::<Self::Input>("List goals, the newest first, without those that were removed.", Scope::RunsRead)
+            .toolset("goal")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<GoalList>, Failure> {
