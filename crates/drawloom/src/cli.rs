@@ -135,7 +135,7 @@ pub enum Command {
     Restart(commands::stop::Restart),
     /// Show the log of the background server
     Logs(commands::logs::Logs),
-    /// Move data without a project into this project
+    /// Move the data of a folder that was moved into this project
     Adopt(commands::adopt::Adopt),
     /// List and delete the projects of this user
     Projects(commands::projects::Projects),

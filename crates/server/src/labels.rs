@@ -30,7 +30,7 @@ pub(crate) async fn add_notes(app: &App, caller: &Caller, result: &mut RunResult
     let Some(first) = result.retry_of else { return Ok(()) };
     match app.runs.glance(caller, first).await {
         Ok(first) if first.parent.is_some() && result.parent_run_id.is_none() => result.notes.push(
-            "this retry is a top-level run, because the call that started the first attempt had ended".to_owned(),
+            "the parent of the first attempt had gone on, so this retry has no parent, and the parent's answer stays as it is".to_owned(),
         ),
         Ok(_) => {}
         Err(failure) if failure.kind == FailureKind::NotFound => {

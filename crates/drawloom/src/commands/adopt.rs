@@ -22,7 +22,7 @@ use crate::{
     project::{self, Project},
 };
 
-/// Move data without a project into this project
+/// Move the data of a folder that was moved into this project
 ///
 /// The data is that of a config that was moved or deleted, or of an earlier version. `drawloom status --all` lists it.
 #[derive(Debug, Args)]
@@ -82,6 +82,7 @@ impl Adopt {
                 format!("the runs were moved; cannot remove {}: {error}", from.path().display()),
             )
         })?;
+        remove_rest(from.path());
         let hosts = old.filter(|old| Some(old) != own).map(|old| mcp::hosts_of(&old)).unwrap_or_default();
         match session.output.format() {
             Format::Json => {
@@ -102,6 +103,21 @@ impl Adopt {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Files that a project's data directory has beside its store.
+const REST: [&str; 6] = ["token", "serve.log", "serve.log.old", "written.json", "start.lock", "drawloom.lock"];
+
+/// Removes what is left of a project's own directory. Whatever else is in it stays, and the directory with it.
+fn remove_rest(directory: &Path) {
+    if directory.parent().and_then(Path::file_name).is_none_or(|name| name != "projects") {
+        return;
+    }
+    for name in REST {
+        let _ = fs::remove_file(directory.join(name));
+    }
+    let _ = fs::remove_dir_all(directory.join("tmp"));
+    let _ = fs::remove_dir(directory);
 }
 
 /// Moves the store from one locked directory to another. A crash at any point leaves a complete store in one of the two: the

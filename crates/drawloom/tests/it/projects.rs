@@ -272,6 +272,7 @@ fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
     assert!(adopted.stderr.contains(".claude.json still starts the old config"), "{adopted:#?}");
     assert!(adopted.stderr.contains("`drawloom mcp install --client claude --write`"), "{adopted:#?}");
     assert!(adopted.stdout.contains("moved now has the data of"), "{adopted:#?}");
+    assert!(!Path::new(&directory).exists(), "its token and its log are gone, too");
     assert_eq!(person.runs("moved"), 1);
     assert_eq!(person.status("moved")["left_behind"], serde_json::json!([]));
     let listed = person.run("moved", &["projects", "list"]).exits(0);

@@ -152,7 +152,7 @@ fn a_failed_child_is_retried_in_its_tree_after_a_kill_of_the_server() {
     home.run(&["runs", "cancel", &lead]).exits(0);
     home.run(&["runs", "wait", &lead]).exits(1);
     let late = home.run(&["runs", "retry", &retry, "--completed"]).exits(0).stderr;
-    assert!(late.contains("this retry is a top-level run") && !late.contains("warning:"), "{late}");
+    assert!(late.contains("this retry has no parent") && !late.contains("warning:"), "{late}");
     home.run(&["stop"]).exits(0);
 }
 

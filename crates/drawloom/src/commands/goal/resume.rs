@@ -44,19 +44,19 @@ pub struct Resume {
     /// Tell planner and workers this first, for a goal that has ended
     #[arg(long, value_name = "TEXT")]
     say: Option<String>,
-    /// Maximum iterations of the goal that goes on, counted from its start [default: what is left]
+    /// Further iterations at most [default: what is left]
     #[arg(long, value_name = "COUNT")]
     max_iterations: Option<u32>,
-    /// Maximum seconds of the goal that goes on [default: what is left]
+    /// Further seconds at most [default: what is left]
     #[arg(long, value_name = "SECONDS")]
     max_seconds: Option<u64>,
-    /// Maximum calls of roles of the goal that goes on [default: what is left]
+    /// Further calls of roles at most [default: what is left]
     #[arg(long, value_name = "COUNT")]
     max_agent_calls: Option<u32>,
-    /// Maximum tokens of the goal that goes on [default: what is left]
+    /// Further tokens at most [default: what is left]
     #[arg(long, value_name = "COUNT")]
     max_tokens: Option<u64>,
-    /// Maximum cost of the goal that goes on [default: what is left]
+    /// Further cost at most [default: what is left]
     #[arg(long, value_name = "COST")]
     max_cost: Option<f64>,
     /// Print a line of JSON on stderr after every iteration

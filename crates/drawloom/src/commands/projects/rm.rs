@@ -73,7 +73,8 @@ impl Rm {
                     output.line(format!("deleted {} refs of its goals", count(removed.refs)));
                 }
                 for (repository, branch) in &removed.branches {
-                    output.note(format!("kept the branch {branch} of {}", repository.display()));
+                    let repository = repository.display();
+                    output.note(format!("kept a branch; delete it with: git -C {repository} branch -D {branch}"));
                 }
                 removed.problems.iter().for_each(|problem| output.warning(problem));
             }

@@ -299,12 +299,17 @@ impl Shown {
             0 => String::new(),
             cached => format!(", {} from the cache", count(cached)),
         };
-        let (about, reserved) = match run.assumed_cost {
-            Some(_) => ("~", "; with what was reserved for calls that reported no usage"),
-            None => ("", ""),
-        };
         let (input, out) = (count(usage.input_tokens), count(usage.output_tokens));
-        line("tokens", format!("{about}{input} in, {out} out{cached}{reserved}"));
+        line(
+            "tokens",
+            match run.assumed_cost {
+                // Of what was reserved it is not known what would have been read and what written.
+                Some(_) => {
+                    format!("~{}; with what was reserved for calls that reported no usage", count(usage.total()))
+                }
+                None => format!("{input} in, {out} out{cached}"),
+            },
+        );
         if let Some(cost) = run.cost {
             line("cost", assumed_money(cost, run.assumed_cost, &self.currency));
         }
