@@ -20,9 +20,9 @@ use crate::{
 const LIVE: &str = r#"cat > /dev/null
 message() { printf '{"type":"assistant","message":{"id":"%s","content":[{"type":"tool_use","name":"%s","input":{%s}}],"usage":{"input_tokens":%s,"output_tokens":400}}}\n' "$@"; }
 message m1 Edit "\"file_path\":\"$PWD/src/lib.rs\"" 12000
-read go < STATE/next
+read go < STATE/first
 message m2 Bash '"command":"echo \u001b[2J hunter2-hunter2"' 7000
-read go < STATE/next
+read go < STATE/second
 echo alpha > alpha.txt
 printf '{"type":"result","subtype":"success","result":"done","total_cost_usd":0.5,"usage":{"input_tokens":19000,"output_tokens":800}}\n'"#;
 
@@ -67,8 +67,9 @@ impl<R: std::io::Read> Follower<R> {
     }
 }
 
-/// A project with the CLI `live`, and the pipe that lets it go on.
-fn live() -> (Project, PathBuf) {
+/// A project with the CLI `live`, and the pipes that let it go on: one for each step, because a pipe that a writer is just closing lets
+/// the next reader pass.
+fn live() -> (Project, [PathBuf; 2]) {
     let project = Project::new();
     let state = project.add_cli("live", LIVE);
     project.configure(|config| {
@@ -81,10 +82,10 @@ fn live() -> (Project, PathBuf) {
         );
         format!("{before}{own}")
     });
-    let next = state.join("next");
-    let made = Command::new("mkfifo").arg(&next).status().expect("mkfifo starts");
+    let steps = ["first", "second"].map(|name| state.join(name));
+    let made = Command::new("mkfifo").args(&steps).status().expect("mkfifo starts");
     assert!(made.success());
-    (project, next)
+    (project, steps)
 }
 
 fn go_on(next: &Path) {
@@ -93,7 +94,7 @@ fn go_on(next: &Path) {
 
 #[test]
 fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
-    let (project, next) = live();
+    let (project, [first, second]) = live();
     let arguments = ["goal", "run", GOAL, "--backend", "script", "--worker", "live", "--criteria", "x"];
     let mut secret = project.command(&arguments);
     secret.env("MINE_TOKEN", "hunter2-hunter2");
@@ -141,12 +142,12 @@ fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
     let shown = project.run(&["goal", "status", &id]).exits(0).stdout;
     assert!(shown.contains("workers    alpha: Edit src/lib.rs · 12,400 tokens\n"), "{shown}");
 
-    go_on(&next);
+    go_on(&first);
     assert_eq!(tail.until("Bash"), "    alpha: Bash echo [2J [redacted] · 19,800 tokens");
     assert!(json_tail.until("Bash").contains("19800"));
     let event: Value = serde_json::from_str(&events.until("Bash")).expect("JSON");
     assert_eq!((&event["detail"], &event["run_id"]), (&json!("echo [2J [redacted]"), worker));
-    go_on(&next);
+    go_on(&second);
     tail.until("✓ alpha: done");
     events.until("tree_done");
     run.until("completed in 1 iteration");
@@ -158,7 +159,7 @@ fn followers_see_tool_and_tokens_of_a_worker_before_it_ends() {
 
 #[test]
 fn a_terminal_shows_the_last_tool_of_a_worker_in_place() {
-    let (project, next) = live();
+    let (project, [first, second]) = live();
     let terminal = Terminal::open(&project.home, "100");
     let goal = "drawloom --config drawloom.yaml goal run --goal-file goal.txt --cwd repository --backend script --worker live \
                         --criteria x --non-interactive; echo ended with $?";
@@ -167,11 +168,11 @@ fn a_terminal_shows_the_last_tool_of_a_worker_in_place() {
     terminal.wait_until("the first tool", |screen| {
         screen.contains("iteration 1 · execute") && screen.contains("alpha") && screen.contains("Edit src/lib.rs")
     });
-    go_on(&next);
+    go_on(&first);
     terminal.wait_until("the second tool in its place", |screen| {
         screen.contains("Bash echo") && screen.contains("19,800 tok") && !screen.contains("Edit src/lib.rs")
     });
-    go_on(&next);
+    go_on(&second);
     terminal.wait_until("the end, without the board", |screen| {
         screen.contains("ended with 0") && screen.contains("✓ alpha: done") && !screen.contains("Bash echo")
     });
