@@ -99,7 +99,12 @@ PLAN: [{\"id\":\"alpha\",\"description\":\"write\"}]
 WORK alpha: echo one > one.txt
 ";
     let words = ["goal", "run", goal, "--backend", "script", "--worker", "slow", "--criteria", "It is done."];
-    let mut command = project.command(&words);
+    let goal = project.command(&words);
+    // Tests that run under `nohup` hand on that the signal is ignored.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP").arg(goal.get_program()).args(goal.get_args());
+    command.envs(goal.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(goal.get_current_dir().expect("a directory"));
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     // Opening it waits until the worker reads.
