@@ -52,7 +52,7 @@ pub(crate) struct Root {
     pub(crate) keep: Keep,
 }
 
-/// Files that spare a CLI work which it would begin anew in each copy.
+/// Files written into a new private copy, so that the CLI does not repeat its first-time setup in each copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prepared {
     /// Names in the user's directory; with one of them the work is needed.

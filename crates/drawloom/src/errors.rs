@@ -236,7 +236,7 @@ errors! {
         "already_retried": "The run was retried before.", "Retry the run that the message names, when it has ended.";
         "child_run": "A child run cannot be deleted alone.", "Delete its top-level run.";
         "completed": "The run completed.", "Pass `--completed` to run it once more all the same.";
-        "never_started": "The child run was refused before it started, so there is nothing to retry.", "Start the agent with `spawn_run`.";
+        "never_started": "The child run was refused before it started and cannot be retried.", "Start the agent with `spawn_run`.";
         "goal_continued": "The goal was resumed already, and the goal that went on from it has ended or belongs to another user.", "Resume the goal that the message names.";
         "goals_unreadable": "The folder of goals cannot be listed, so the server does not know which runs belong to a goal with a branch.", "Make the folder readable.";
         "reserved_agent": "Agents named `drawloom/…` are parts of drawloom and cannot be started directly.", "Start a goal: `drawloom goal run`.";

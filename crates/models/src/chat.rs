@@ -61,10 +61,13 @@ fn content(parts: &[Part]) -> Value {
     }
 }
 
-/// The format has no mark for a failed call, so its text says it.
+/// The text of a result. OpenAI's formats have no mark for a failed call, so the text says it.
+pub(crate) fn output(result: &ToolResult) -> String {
+    if result.is_error { format!("The call failed: {}", result.text) } else { result.text.to_string() }
+}
+
 fn result(result: &ToolResult) -> Value {
-    let content = if result.is_error { format!("The call failed: {}", result.text) } else { result.text.to_string() };
-    json!({ "role": "tool", "tool_call_id": result.id, "content": content })
+    json!({ "role": "tool", "tool_call_id": result.id, "content": output(result) })
 }
 
 fn said(text: &str, calls: &[ToolUse]) -> Map<String, Value> {

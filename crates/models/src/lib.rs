@@ -98,7 +98,7 @@ pub enum Error {
         provider: String,
     },
     /// A name that no header can have.
-    #[error("invalid providers.{provider}.options.key_header: {name:?} is no name of a header")]
+    #[error("invalid providers.{provider}.options.key_header: {name:?} is not a valid header name")]
     BadHeader {
         /// The provider.
         provider: String,

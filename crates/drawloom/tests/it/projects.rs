@@ -277,7 +277,7 @@ fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
     assert_eq!(person.status("moved")["left_behind"], serde_json::json!([]));
     let listed = person.run("moved", &["projects", "list"]).exits(0);
     assert_eq!(person.run("moved", &["projects"]).exits(0).stdout, listed.stdout);
-    assert!(!listed.stdout.contains("(gone)"), "the old place is no project any more: {listed:#?}");
+    assert!(!listed.stdout.contains("(gone)"), "the old folder is not listed as a project after adopt: {listed:#?}");
     // Twice is refused, and so is the data of a project that is there.
     let again = person.run("moved", &["adopt", &directory, "--json"]).exits(2);
     assert_eq!(again.json()["error"]["code"], "no_data");

@@ -106,7 +106,7 @@ impl Response {
         }
     }
 
-    /// Tokens read from the cache are counted apart from those read anew; those of reasoning are among those written.
+    /// `input_tokens` of the API includes cached tokens, ours does not. Reasoning tokens are part of the output tokens in both.
     fn count(&mut self, usage: &Value) {
         let Some(input) = number(usage, "input_tokens") else { return };
         let details = &usage["input_tokens_details"];

@@ -14,6 +14,7 @@ use drawloom_contract::{
 use serde_json::{Map, Value, json};
 
 use crate::{
+    chat,
     config::{Options, Summary},
     draft::as_object,
     known::{Known, SamplingSupport, Thinking},
@@ -103,10 +104,8 @@ fn content(parts: &[Part]) -> Value {
     }
 }
 
-/// The API has no mark for a failed call, so its text says it.
 fn result(result: &ToolResult) -> Value {
-    let output = if result.is_error { format!("The call failed: {}", result.text) } else { result.text.to_string() };
-    json!({ "type": "function_call_output", "call_id": id(&result.id), "output": output })
+    json!({ "type": "function_call_output", "call_id": id(&result.id), "output": chat::output(result) })
 }
 
 /// What the model said: its reasoning at its places, its text, its calls. Reasoning must be followed by what it led to, so the reasoning

@@ -26,7 +26,7 @@ pub(crate) fn stored_key(key: &str) -> String {
     Digest::of(key.as_bytes()).to_string().chars().take(KEY_LENGTH).collect()
 }
 
-/// Whether the run of a successor still exists, whoever may see it.
+/// Whether the run of a successor still exists, even if the caller cannot see it.
 pub(crate) async fn exists(call: &Call<'_>, run: RunId) -> Result<bool, Failure> {
     let reader = Caller {
         tenant: call.caller.tenant.clone(),

@@ -48,7 +48,7 @@ pub(super) fn check(asked: &Asked) -> Result<(), Refusal> {
     if asked.header("anthropic-version").is_none() {
         return Err(bad("anthropic-version: header is required"));
     }
-    for key in body.as_object().ok_or_else(|| bad("the body is no object"))?.keys() {
+    for key in body.as_object().ok_or_else(|| bad("the body is not a JSON object"))?.keys() {
         if !FIELDS.contains(&key.as_str()) {
             return Err(bad(format!("{key}: Extra inputs are not permitted")));
         }

@@ -65,7 +65,7 @@ fn unanswered(ids: &[&str]) -> Refusal {
 
 /// Rejects fields that the server does not know.
 pub(super) fn check_fields(asked: &Asked, fields: &[&str]) -> Result<(), Refusal> {
-    let body = asked.body.as_object().ok_or_else(|| bad("the body is no object"))?;
+    let body = asked.body.as_object().ok_or_else(|| bad("the body is not a JSON object"))?;
     match body.keys().find(|key| !fields.contains(&key.as_str())) {
         Some(key) => Err(bad(format!("Unrecognized request argument supplied: {key}"))),
         None => Ok(()),

@@ -77,7 +77,7 @@ fn too_long(place: &str, most: usize, length: usize) -> Refusal {
 
 /// Rejects what the real API rejects.
 pub(super) fn check(asked: &Asked) -> Result<(), Refusal> {
-    let body = asked.body.as_object().ok_or_else(|| bad("the body is no object"))?;
+    let body = asked.body.as_object().ok_or_else(|| bad("the body is not a JSON object"))?;
     if let Some(key) = body.keys().find(|key| !FIELDS.contains(&key.as_str())) {
         return Err(unknown(key));
     }

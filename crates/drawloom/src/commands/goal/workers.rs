@@ -37,7 +37,7 @@ pub(super) struct Workers<'a> {
     output: &'a Output,
     target: Target,
     goal: RunId,
-    /// Absent when there is nothing to show.
+    /// The live events of the tree. `None` for [`Target::Stderr`] with `--json`.
     events: Option<Events>,
     screen: Option<Screen<'a>>,
     due: Instant,

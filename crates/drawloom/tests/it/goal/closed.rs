@@ -250,7 +250,7 @@ fn a_goal_whose_repository_is_gone_or_replaced_hides_no_other_and_can_be_removed
     assert_eq!(listed().as_array().map(Vec::len), Some(1));
     project.run(&["runs", "rm", id(&lost), "--yes"]).exits(0);
 
-    // A link in the place of the other one, whose goal is removed while the link is there.
+    // The second repository is replaced by a symbolic link; its goal is removed while the link is there.
     fs::rename(project.repository(), project.home.path().join("moved")).expect("moved");
     fs::create_dir(project.repository()).expect("another directory");
     let removed = project.run(&["goal", "rm", id(&kept), "--yes", "--json"]).exits(0).json();

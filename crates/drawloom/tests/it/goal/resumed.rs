@@ -133,7 +133,7 @@ fn a_removed_goal_leaves_no_branch_ref_or_folder() {
     assert_eq!((&removed["branch"], &removed["commit"]), (&json!(branch), &json!(head)), "{removed}");
     assert_eq!(project.git(&["for-each-ref"]), before);
     assert!(!project.folder(&result).exists());
-    // Again is no mistake; the newest that is left is another one, and here there is none.
+    // Removing the same goal again succeeds. `last` skips it, and this repository has no other goal.
     let goal = result["run_id"].as_str().expect("an id");
     project.run(&["goal", "rm", goal, "--yes", "--json"]).exits(0);
     project.run(&["goal", "rm", "last", "--yes", "--json"]).exits(2);
