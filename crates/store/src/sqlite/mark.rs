@@ -16,14 +16,14 @@ use drawloom_contract::{record::Epoch, time::Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{Connection, Result};
-use crate::tables::boots;
-
 /// The file of the mark, in the store's directory.
 pub(crate) const FILE: &str = "written.json";
 /// After so many groups it is written, even when more work waits.
 const GROUPS: u32 = 64;
 /// Its size: a write of this replaces all of the one before.
 const SIZE: usize = 512;
+const REACHED: &str = "SELECT (SELECT max(epoch) FROM boots), (SELECT max(position) FROM journal),
+    (SELECT revision FROM value_revisions WHERE one = 1)";
 
 /// How far a store has come. Each number only grows while the store is whole, except that pruning takes records away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,15 +68,11 @@ pub(crate) struct Mark {
 
 impl Reached {
     pub(crate) fn of(connection: &Connection) -> Result<Self> {
-        let number = |text: &str| -> Result<u64> {
-            let found = connection.prepare(text)?.first(&[], |row| row.get::<Option<u64>>(0))?;
-            Ok(found.flatten().unwrap_or_default())
-        };
-        Ok(Self {
-            epoch: boots::owner(connection)?.unwrap_or_default(),
-            position: number("SELECT max(position) FROM journal")?,
-            revision: number("SELECT revision FROM value_revisions WHERE one = 1")?,
-        })
+        let found = connection.prepare(REACHED)?.first(&[], |row| {
+            Ok([row.get::<Option<u64>>(0)?, row.get(1)?, row.get(2)?].map(Option::unwrap_or_default))
+        })?;
+        let [epoch, position, revision] = found.unwrap_or_default();
+        Ok(Self { epoch, position, revision })
     }
 
     fn is_before(self, other: Self) -> bool {

@@ -36,7 +36,7 @@ const GROUP_ENTRIES: usize = 1_024;
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// With as many values that search has yet to learn, about, the writer teaches it some between groups; a search waits for the rest.
 const MOST_UNINDEXED: i64 = 8_192;
-/// Without work for this long, the writer sees to the index.
+/// Without work for this long, the writer updates the mark and the index.
 const QUIET: Duration = Duration::from_millis(50);
 /// What a step of the index adds to the log, about.
 const INDEXED_BYTES: usize = 256 * 1024;
@@ -91,7 +91,7 @@ fn serve(
     let mut group: Vec<Commit> = Vec::new();
     let mut closing = None;
     loop {
-        let first = match queue.next(writer.patience()) {
+        let first = match queue.next(writer.quiet_time()) {
             Next::Here(job) => job,
             Next::Quiet => {
                 if writer.mark.is_behind() {
@@ -199,8 +199,8 @@ impl<'c> Writer<'c> {
         })
     }
 
-    /// How long to wait for work before the mark and the index are seen to.
-    fn patience(&self) -> Option<Duration> {
+    /// After how long without work the mark and the index are updated.
+    fn quiet_time(&self) -> Option<Duration> {
         ((self.is_behind || self.mark.is_behind()) && !self.troubled && self.broken.is_none()).then_some(QUIET)
     }
 
