@@ -26,6 +26,6 @@ pub mod view;
 pub mod wait;
 
 pub use drawloom_redact as redact;
-pub use drawloom_units::{activity, ids, money, suggest, time};
+pub use drawloom_units::{activity, ids, money, streams, suggest, time};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -2,7 +2,7 @@
 //!
 //! No wake-up is lost: a wait is registered, then committed, then its causes are looked at once. What happened before is seen by
 //! the look, what happens after is told by the tail or the watch. After a restart, and after a gap, everything registered is
-//! looked at.
+//! looked at. A tail or watch that ends is opened again, which is a gap.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,12 +16,13 @@ use drawloom_contract::{
     log::{LogKey, Tail},
     record::{Body, RepeatClass, Seq, Status},
     run::OpenCall,
+    streams,
     time::{Instant, Timestamp},
     tool::{Repeat, ToolContext, Woken},
     values::{Present, Range, Seen, Space, ValueKey, WatchFrom, Within},
     wait::{Cause, Wait, WaitChange, Waiting},
 };
-use futures::StreamExt;
+use futures::{StreamExt, stream::BoxStream};
 
 use crate::{
     Engine,
@@ -244,17 +245,29 @@ impl Engine {
         }
         // Before the commit: from here on nothing is missed.
         for space in log_spaces {
-            let tail = self.parts.logs.tail(&space);
-            tokio::spawn(follow_logs(Arc::downgrade(self), space, tail));
+            tokio::spawn(follow_logs(Arc::downgrade(self), space.clone(), self.tail(space)));
         }
         for space in value_spaces {
-            let range = Range { space: space.clone(), within: Within::Space };
-            let watch = self.parts.values.watch(&range, WatchFrom::Now);
-            tokio::spawn(follow_values(Arc::downgrade(self), space, watch));
+            tokio::spawn(follow_values(Arc::downgrade(self), space.clone(), self.watch(space)));
         }
         if let Some(due) = due {
             self.timers.set_earlier(due, run, Due::Call);
         }
+    }
+
+    /// Tells of the logs of a space, from this call on, for as long as the engine lives.
+    fn tail(self: &Arc<Self>, space: Space) -> BoxStream<'static, Tail> {
+        let (first, engine) = (self.parts.logs.tail(&space), Arc::downgrade(self));
+        let open = move || engine.upgrade().map(|engine| engine.parts.logs.tail(&space));
+        streams::reopened(first, open, || Tail::Gap, self.parts.clock.clone())
+    }
+
+    /// Tells of the values of a space, from this call on, for as long as the engine lives.
+    fn watch(self: &Arc<Self>, space: Space) -> BoxStream<'static, Seen> {
+        let range = Range { space, within: Within::Space };
+        let (first, engine) = (self.parts.values.watch(&range, WatchFrom::Now), Arc::downgrade(self));
+        let open = move || engine.upgrade().map(|engine| engine.parts.values.watch(&range, WatchFrom::Now));
+        streams::reopened(first, open, || Seen::Gap, self.parts.clock.clone())
     }
 
     /// Registers what waited when the process before ended, then looks at all of it.
@@ -342,7 +355,7 @@ impl Engine {
     }
 }
 
-async fn follow_logs(engine: Weak<Engine>, space: Space, mut tail: impl futures::Stream<Item = Tail> + Unpin) {
+async fn follow_logs(engine: Weak<Engine>, space: Space, mut tail: BoxStream<'static, Tail>) {
     while let Some(told) = tail.next().await {
         let Some(engine) = engine.upgrade() else { return };
         match told {
@@ -352,7 +365,7 @@ async fn follow_logs(engine: Weak<Engine>, space: Space, mut tail: impl futures:
     }
 }
 
-async fn follow_values(engine: Weak<Engine>, space: Space, mut watch: impl futures::Stream<Item = Seen> + Unpin) {
+async fn follow_values(engine: Weak<Engine>, space: Space, mut watch: BoxStream<'static, Seen>) {
     while let Some(seen) = watch.next().await {
         let Some(engine) = engine.upgrade() else { return };
         match seen {

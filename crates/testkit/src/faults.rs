@@ -1,6 +1,7 @@
 //! Mistakes that a user of the store could make, one at a time, so that tests can prove that they catch them.
 
 mod effects;
+mod streams;
 mod wake_ups;
 
 use std::{
@@ -18,6 +19,7 @@ use drawloom_contract::{
 use serde::{Deserialize, Serialize};
 
 pub use effects::{with_log_fault, with_value_fault};
+pub use streams::EndingStreams;
 pub use wake_ups::LostWakeUps;
 
 /// A mistake.

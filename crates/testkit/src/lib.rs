@@ -18,7 +18,7 @@ pub mod suites;
 
 pub use clock::TestClock;
 pub use definitions::definition;
-pub use faults::{Fault, LostWakeUps, with_fault, with_log_fault, with_value_fault};
+pub use faults::{EndingStreams, Fault, LostWakeUps, with_fault, with_log_fault, with_value_fault};
 pub use kill::{KillJournal, KillLog, KillTool, KillValues, Killer};
 pub use marks::{Ledger, MarkedModel};
 pub use memory::Memory;

@@ -1,8 +1,9 @@
-//! Plain values that everything else is made of: ids, times, money, what a call does now, and the nearest known name. The others use them as
-//! `contract::ids` and so on.
+//! What everything else is made of: ids, times, money, what a call does now, the nearest known name, and streams that go on. The others use
+//! them as `contract::ids` and so on.
 
 pub mod activity;
 pub mod ids;
 pub mod money;
+pub mod streams;
 pub mod suggest;
 pub mod time;

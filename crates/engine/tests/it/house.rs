@@ -26,6 +26,7 @@ use drawloom_contract::{
     runs::{Interest, Item, Runs, Start, Started},
     time::{Clock, Entropy, Instant, NoEntropy, Timestamp},
     tool::{Holder, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Volumes},
+    values::KeyValue,
     view::RunView,
 };
 use drawloom_engine::{Config, Engine, Parts, Provider};
@@ -254,6 +255,8 @@ pub(crate) struct Plan {
     pub(crate) wrap_journal: WrapJournal,
     /// Stands between the engine and its logs.
     pub(crate) wrap_log: WrapLog,
+    /// Stands between the engine and its values.
+    pub(crate) wrap_values: WrapValues,
     /// Told of the store, once it is open.
     pub(crate) seams: Late,
     /// Tools `Idle000` and so on, which do nothing.
@@ -263,6 +266,8 @@ pub(crate) struct Plan {
 pub(crate) type WrapJournal = Arc<dyn Fn(Arc<dyn Journal>) -> Arc<dyn Journal> + Send + Sync>;
 
 pub(crate) type WrapLog = Arc<dyn Fn(Arc<Store>) -> Arc<dyn Log> + Send + Sync>;
+
+pub(crate) type WrapValues = Arc<dyn Fn(Arc<Store>) -> Arc<dyn KeyValue> + Send + Sync>;
 
 impl Plan {
     pub(crate) fn new(rules: Value) -> Self {
@@ -282,6 +287,7 @@ impl Plan {
             wrap_reader: Arc::new(|reader| reader),
             wrap_journal: Arc::new(|journal| journal),
             wrap_log: Arc::new(|store| store),
+            wrap_values: Arc::new(|store| store),
             seams: Late::default(),
             idle_tools: 0,
         }
@@ -375,7 +381,7 @@ impl House {
             journal: (plan.wrap_journal)(opened.store.clone()),
             reader: (plan.wrap_reader)(opened.store.clone()),
             logs: (plan.wrap_log)(opened.store.clone()),
-            values: opened.store.clone(),
+            values: (plan.wrap_values)(opened.store.clone()),
             definitions: Arc::new(Agents(
                 plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
             )),

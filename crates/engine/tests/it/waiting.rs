@@ -26,6 +26,7 @@ use drawloom_contract::{
     wait::{Cause, Wait},
 };
 use drawloom_store::Store;
+use drawloom_testkit::EndingStreams;
 use futures::{StreamExt as _, stream::BoxStream};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -95,7 +96,7 @@ pub(crate) async fn count(
 
 #[derive(Deserialize, JsonSchema)]
 struct Asked {
-    /// The log or value to wait for.
+    /// The log or value to wait for; a value if the name begins with `value`.
     name: String,
     #[serde(default)]
     kind: String,
@@ -118,7 +119,10 @@ impl Tool for Listen {
     }
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
-        let Asked { name, kind, ms } = serde_json::from_value(input)?;
+        let Asked { name, mut kind, ms } = serde_json::from_value(input)?;
+        if name.starts_with("value") {
+            kind = "value".into();
+        }
         let store = self.0.get();
         let store_failed = |error: StoreError| ToolError::Failed(error.to_string());
         let found = match kind.as_str() {
@@ -332,23 +336,33 @@ async fn no_wake_up_is_lost_whenever_the_message_comes() {
     let late = Late::default();
     let delays = Arc::new(Delays(AtomicU64::new(4711)));
     let mut plan = listening(&late);
-    plan.rules = json!([{ "when": { "turn": 1 }, "calls": [{ "tool": "Listen", "input": { "name": "{{prompt}}" } }] }, { "text": "{{last}}" }]);
     let (slow_journal, slow_log) = (delays.clone(), delays.clone());
     let (first, second) = (late.clone(), late.clone());
     plan.wrap_journal =
         Arc::new(move |journal| Arc::new(Slow { journal, store: first.clone(), delays: slow_journal.clone() }));
     plan.wrap_log =
         Arc::new(move |store| Arc::new(Slow { journal: store, store: second.clone(), delays: slow_log.clone() }));
+    wake_all(plan, &delays).await;
+}
+
+/// Starts 150 runs that wait, most for a message and every third for a value, and makes that happen to each at another moment.
+async fn wake_all(mut plan: Plan, delays: &Arc<Delays>) {
+    let listen = json!([{ "tool": "Listen", "input": { "name": "{{prompt}}" } }]);
+    plan.rules = json!([{ "when": { "turn": 1 }, "calls": listen }, { "text": "{{last}}" }]);
     let house = Arc::new(House::new(plan.config(|config| config.max_concurrent_runs = 16)));
     let runs = (0..150).map(|number| {
         let (house, delays) = (house.clone(), delays.clone());
         tokio::spawn(async move {
-            let name = format!("log{number}");
+            let is_value = number % 3 == 0;
+            let name = format!("{}{number}", if is_value { "value" } else { "log" });
             let started = house.start(ask("alice", &name), Interest::Outcome).await;
             for _ in 0..number % 9 {
                 delays.some().await;
             }
-            post(&*house.store, &name, "m", None).await.expect("room");
+            match is_value {
+                true => _ = count(&*house.store, &name, |_| None).await.expect("room"),
+                false => _ = post(&*house.store, &name, "m", None).await.expect("room"),
+            }
             let ended = tokio::time::timeout(Duration::from_secs(60), house.finish(started)).await;
             let view = ended.unwrap_or_else(|_| panic!("run {number} was never woken"));
             assert!(view.final_text.as_deref().is_some_and(|text| text.contains("heard")), "{view:?}");
@@ -359,6 +373,24 @@ async fn no_wake_up_is_lost_whenever_the_message_comes() {
     }
     let heard = house.store.find_value(&value("heard"), Timestamp::from_millis(1)).await.expect("a read");
     assert_eq!(heard.map(|kept| kept.value), Some(json!(150)), "each call counted once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_wake_up_is_lost_when_tails_and_watches_end() {
+    let late = Late::default();
+    let mut plan = listening(&late);
+    let ending = Arc::<Mutex<Vec<Arc<EndingStreams<Store>>>>>::default();
+    let end = move |store: Arc<Store>, ending: &Mutex<Vec<Arc<EndingStreams<Store>>>>| {
+        let streams = Arc::new(EndingStreams::new(store));
+        ending.lock().expect("no panic").push(streams.clone());
+        streams
+    };
+    let (logs, values) = (ending.clone(), ending.clone());
+    plan.wrap_log = Arc::new(move |store| end(store, &logs));
+    plan.wrap_values = Arc::new(move |store| end(store, &values));
+    wake_all(plan, &Arc::new(Delays(AtomicU64::new(4711)))).await;
+    let opened: Vec<u64> = ending.lock().expect("no panic").iter().map(|streams| streams.opened()).collect();
+    assert!(opened.iter().all(|count| *count > 2), "the streams did not end: {opened:?}");
 }
 
 /// Costs what it is told, at most what it is told.

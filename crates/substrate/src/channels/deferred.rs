@@ -14,6 +14,7 @@ use drawloom_contract::{
     ids::Tenant,
     journal::StoreError,
     log::{LogChange, LogKey, NewMessage},
+    streams,
     time::{Instant, Timestamp},
     values::{Range, Seen, ValueChange, ValueKey, WatchFrom, Within},
 };
@@ -115,7 +116,10 @@ impl Channels {
     pub async fn deliver_deferred(self: Arc<Self>) {
         loop {
             let range = Range { space: DEFERRED, within: Within::Space };
-            let mut watch = self.parts.values.watch(&range, WatchFrom::Start);
+            let channels = Arc::clone(&self);
+            let first = self.parts.values.watch(&range, WatchFrom::Start);
+            let open = move || Some(channels.parts.values.watch(&range, WatchFrom::Now));
+            let mut watch = streams::reopened(first, open, || Seen::Gap, self.parts.clock.clone());
             let mut queue = Queue::default();
             // Due messages whose channel is unknown now: the config file may have it again after a restart.
             let mut parked: BTreeMap<(Tenant, String), BTreeSet<(Timestamp, ValueKey)>> = BTreeMap::new();
@@ -167,9 +171,8 @@ impl Channels {
                     }
                     // In the order of their times, which is known once all were told.
                     Some(Seen::CaughtUp) => is_caught_up = true,
-                    Some(Seen::Gap) => break,
-                    // The store is closed.
-                    None => return,
+                    // Also after the watch was opened again.
+                    Some(Seen::Gap) | None => break,
                 }
             }
         }

@@ -10,13 +10,18 @@ use std::{
 use drawloom_contract::{
     ids::Tenant,
     log::Tail,
+    streams,
     values::{Range, Seen, WatchFrom, Within},
 };
-use futures::{StreamExt as _, future::select_all, stream::select_all as select_streams};
+use futures::{
+    StreamExt as _,
+    future::select_all,
+    stream::{self, BoxStream},
+};
 use tokio::sync::{broadcast::error::RecvError, watch};
 
 use super::{
-    Channels, Place,
+    ChannelParts, Channels, Place,
     place::{CHANNELS, GROUP},
 };
 
@@ -78,22 +83,32 @@ impl Channels {
         }
         if !std::mem::replace(&mut state.is_following, true) {
             // All are subscribed under the lock, so that no other listener looks before they are.
-            let tail = self.parts.logs.tail(&CHANNELS);
+            let tail = self.followed(|parts| parts.logs.tail(&CHANNELS), || Tail::Gap);
             let range = Range { space: CHANNELS, within: Within::Space };
-            let watch = self.parts.values.watch(&range, WatchFrom::Now);
+            let watch = self.followed(move |parts| parts.values.watch(&range, WatchFrom::Now), || Seen::Gap);
             let defined =
-                futures::stream::unfold(self.parts.layers.channel_changes(), async |mut changes| {
-                    match changes.recv().await {
-                        Ok(tenant) => Some((Told::Channels(tenant), changes)),
-                        Err(RecvError::Lagged(_)) => Some((Told::Missed, changes)),
-                        Err(RecvError::Closed) => None,
-                    }
+                stream::unfold(self.parts.layers.channel_changes(), async |mut changes| match changes.recv().await {
+                    Ok(tenant) => Some((Told::Channels(tenant), changes)),
+                    Err(RecvError::Lagged(_)) => Some((Told::Missed, changes)),
+                    Err(RecvError::Closed) => None,
                 });
-            let told = select_streams([tail.map(Told::Log).boxed(), watch.map(Told::Value).boxed(), defined.boxed()]);
+            let told =
+                stream::select_all([tail.map(Told::Log).boxed(), watch.map(Told::Value).boxed(), defined.boxed()]);
             tokio::spawn(follow(Arc::downgrade(self), told));
         }
         drop(state);
         Listener { channels: self.clone(), waiting }
+    }
+
+    /// A stream of the store, from this call on, that goes on for as long as there are channels.
+    fn followed<T: Send + 'static>(
+        self: &Arc<Self>,
+        open: impl Fn(&ChannelParts) -> BoxStream<'static, T> + Send + 'static,
+        gap: fn() -> T,
+    ) -> BoxStream<'static, T> {
+        let (first, channels) = (open(&self.parts), Arc::downgrade(self));
+        let again = move || channels.upgrade().map(|channels| open(&channels.parts));
+        streams::reopened(first, again, gap, self.parts.clock.clone())
     }
 }
 
@@ -106,7 +121,7 @@ enum Told {
     Missed,
 }
 
-async fn follow(channels: Weak<Channels>, mut told: impl futures::Stream<Item = Told> + Unpin) {
+async fn follow(channels: Weak<Channels>, mut told: impl stream::Stream<Item = Told> + Unpin) {
     while let Some(told) = told.next().await {
         let Some(channels) = channels.upgrade() else { return };
         match told {

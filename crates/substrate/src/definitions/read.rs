@@ -6,6 +6,7 @@ use drawloom_contract::{
     definition::DefinitionKind,
     ids::{Digest, Tenant},
     journal::RunReader,
+    streams,
     values::{Kept, Range, Seen, ValueKey, WatchFrom, Within},
 };
 use futures::StreamExt as _;
@@ -103,10 +104,13 @@ impl RuntimeDefinitions {
         Ok(())
     }
 
-    /// Keeps memory in step with the store, from the moment of this call on.
+    /// Keeps memory in step with the store, from the moment of this call on, for ever.
     pub fn follow(self: Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         let range = Range { space: NAMES, within: Within::Space };
-        let mut seen = self.parts.values.watch(&range, WatchFrom::Now);
+        let (first, definitions) = (self.parts.values.watch(&range, WatchFrom::Now), Arc::clone(&self));
+        let (space, clock) = (range.clone(), self.parts.clock.clone());
+        let open = move || Some(definitions.parts.values.watch(&space, WatchFrom::Now));
+        let mut seen = streams::reopened(first, open, || Seen::Gap, clock);
         async move {
             while let Some(seen) = seen.next().await {
                 let taken = match seen {
