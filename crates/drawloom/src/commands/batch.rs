@@ -84,7 +84,7 @@ impl Batch {
             timeout_ms: self.timeout.map(|seconds| seconds * 1_000),
             fresh: self.fresh,
         })?;
-        connect::ask_first(session)?;
+        connect::ask_first(session).await?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
             let batch = Working {
