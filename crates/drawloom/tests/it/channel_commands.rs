@@ -86,7 +86,7 @@ fn messages_are_removed_on_a_terminal_after_a_question() {
         terminal.wait_until("a clear screen", |screen| !screen.contains("nothing was removed"));
     }
     terminal.type_line("drawloom channels purge jobs --yes --embedded");
-    terminal.wait_until("the end", |screen| screen.contains("removed 1 messages of jobs"));
+    terminal.wait_until("the end", |screen| screen.contains("removed 1 message of jobs"));
     // A script is not asked.
     home.run(&["channels", "rm", "jobs", "--embedded"]).exits(0);
 }
