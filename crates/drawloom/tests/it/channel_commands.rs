@@ -90,3 +90,11 @@ fn messages_are_removed_on_a_terminal_after_a_question() {
     // A script is not asked.
     home.run(&["channels", "rm", "jobs", "--embedded"]).exits(0);
 }
+
+#[test]
+fn an_unknown_channel_is_told_with_what_there_is_or_what_to_do() {
+    let none = Home::new().run(&["channels", "purge", "jobs", "--embedded"]).exits(2).stderr;
+    assert!(none.contains("hint: add it under `channels` in the config, or make it with `drawloom channels"), "{none}");
+    let some = home().run(&["channels", "purge", "jbos", "--embedded"]).exits(2).stderr;
+    assert!(some.contains("did you mean \"jobs\"? (add it under `channels`"), "{some}");
+}
