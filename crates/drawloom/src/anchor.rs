@@ -22,6 +22,9 @@ const SLACK_MS: i64 = 5_000;
 /// How often the time that was reached is stored: so much of it a crash and a reboot with a wrong clock can give back.
 const EVERY: Duration = Duration::from_secs(5 * 60);
 
+/// The space of values in which it is kept.
+pub(crate) const SPACE: &str = "clock";
+
 /// What the store knows of the clocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Anchor {
@@ -52,7 +55,7 @@ fn elapsed(clock: &dyn Clock) -> i64 {
 fn key() -> ValueKey {
     ValueKey {
         tenant: Tenant::default_tenant(),
-        space: Space::of("clock"),
+        space: Space::of(SPACE),
         owner: String::new(),
         key: "anchor".to_owned(),
     }

@@ -110,6 +110,7 @@ pub fn main() -> ExitCode {
     };
     logging::flush();
     match ended {
+        Ok(_) if session.output.tell_lost() => Exit::Failed.into(),
         Ok(exit) => exit.into(),
         Err(error) => {
             session.output.error(&error);

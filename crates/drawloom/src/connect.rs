@@ -166,13 +166,14 @@ pub(crate) struct Execution {
     embedded: bool,
 }
 
-/// Asks the user about a config that is not trusted yet. Commands that catch SIGINT call this before they do, so that Ctrl-C
-/// ends the question. Without a terminal it does nothing, and `connect` refuses the config.
-pub(crate) fn ask_first(session: &Session) -> Result<(), CommandError> {
+/// Asks the user about a folder that was moved, and a config that is not trusted yet. Commands that catch SIGINT call this before
+/// they do, so that Ctrl-C ends the question. Without a terminal it does nothing, and `connect` refuses.
+pub(crate) async fn ask_first(session: &Session) -> Result<(), CommandError> {
     let asking = Asking::at(&session.output);
     if session.globals.url.is_some() || matches!(asking, Asking::Never) {
         return Ok(());
     }
+    project::settle_moved(session).await?;
     let project = Project::find(&session.globals)?;
     // A server that runs was trusted when it started.
     if server_of(&project.data).is_some_and(|server| !server_config::is_changed(&server)) {
@@ -236,7 +237,7 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
 
 /// The project's server.
 async fn find_or_start(session: &Session) -> Result<Connection, CommandError> {
-    project::say_moved(session, project::Tell::Always);
+    project::settle_moved(session).await?;
     if let Ok(project) = Project::find(&session.globals)
         && server_of(&project.data)
             .is_none_or(|server| server.config == project.files && server_config::is_changed(&server))
@@ -270,7 +271,7 @@ pub(crate) async fn reach(local: &Local) -> Result<Client, CommandError> {
 
 /// An engine in this process. It fails when another process owns the data.
 async fn here(session: &Session, command: &str) -> Result<Connection, CommandError> {
-    project::say_moved(session, project::Tell::Always);
+    project::settle_moved(session).await?;
     let project = Project::find(&session.globals)?;
     let lock = project.lock(&format!("{command} {EMBEDDED}"))?;
     let loaded = config::load_files(&project.shown)?;

@@ -268,11 +268,13 @@ impl DataDir {
         })
     }
 
-    /// The process that uses this directory although it was deleted, moved or replaced. It only looks.
+    /// The process that uses this directory, or its store, although it was deleted, moved or replaced. It only looks.
     pub(crate) fn deleted_under(&self) -> Option<u32> {
         let named = File::open(self.path.join(LOCK_FILE)).ok().and_then(|mut file| read_holder(&mut file));
         if named.is_some_and(|holder| self.is_open_in(holder.pid)) {
-            return None;
+            // A server says where it is after it has opened the store.
+            let server = self.read_server().filter(|server| self.is_open_in(server.pid));
+            return server.filter(|_| !self.path.join(drawloom_store::FILE).exists()).map(|server| server.pid);
         }
         // A process that has just taken the lock has not written its name yet, and one whose lock file alone was deleted still has the
         // store.
@@ -312,12 +314,14 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
 
 /// The error of every command that needs a data directory which was deleted while a process uses it.
 pub(crate) fn gone(directory: &Path, pid: u32) -> CommandError {
+    let store = directory.join(drawloom_store::FILE);
+    let lost = if directory.join(LOCK_FILE).exists() && !store.exists() { &store } else { directory };
     let message = format!(
         "{} was deleted, moved or replaced while process {pid} was using it; that process saves nothing any more",
-        directory.display()
+        lost.display()
     );
     CommandError::failed("store_gone", message).with_hint(format!(
-        "end it with `kill {pid}`; then put the directory back, restore a backup with `drawloom restore FILE`, or start with new data"
+        "end it with `kill {pid}`; then put it back, restore a backup with `drawloom restore FILE`, or start with new data"
     ))
 }
 

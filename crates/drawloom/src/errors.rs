@@ -390,7 +390,8 @@ errors! {
         "unknown_project": "No project has this name, config or data directory.", "See `drawloom projects list`.";
         "ambiguous_project": "Several projects have this name.", "Name one by its data directory.";
         "data_in_use": "The data belongs to an existing project.", "Copy it with `drawloom backup` and `drawloom restore`.";
-        "has_data": "The project already has data, so it cannot adopt other data.", "Keep the two apart with --data-dir.";
+        "has_data": "The project has used data of its own, so it cannot adopt other data.", "The message has the command for each choice.";
+        "project_moved": "The folder of the project was moved, and its runs are in the data directory of the old place.", "Move them here with `drawloom adopt DIR`, or begin with new data: `drawloom adopt --none`.";
         "cannot_move": "The data could not be moved into the project; nothing is lost.", "Fix the cause and run the command again, or use `drawloom backup` and `drawloom restore`.";
         "cannot_stop": "The server's process could not be stopped.", "Stop it with `kill` and the process id in the message.";
         "no_log": "The project has no log of a background server.", "Start one with `drawloom restart`; `drawloom serve` logs to its terminal.";

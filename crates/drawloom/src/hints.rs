@@ -60,8 +60,33 @@ const COMMANDS: &[(&str, &str)] = &[
     ("list_worktrees", "drawloom worktree list"),
 ];
 
-/// A hint of the server with commands in place of operations. `operations` are the names of all.
+/// A hint of the server with commands in place of operations, and options in place of fields. `operations` are the names of all.
 pub(crate) fn for_terminal<'h>(hint: &'h str, operations: &[&str]) -> Cow<'h, str> {
+    match with_options(hint) {
+        Cow::Borrowed(hint) => with_commands(hint, operations),
+        Cow::Owned(hint) => Cow::Owned(with_commands(&hint, operations).into_owned()),
+    }
+}
+
+/// Keeps the option of a field that a hint names with both: "pass discard (`--discard`)".
+fn with_options(hint: &str) -> Cow<'_, str> {
+    let mut hint = Cow::Borrowed(hint);
+    while let Some((before, option, after)) = find_option(&hint) {
+        let field = before.rfind(' ').map_or(0, |space| space + 1);
+        hint = Cow::Owned(format!("{}`{option}`{after}", &before[..field]));
+    }
+    hint
+}
+
+/// What stands before, in and after the first "(`--option`)".
+fn find_option(hint: &str) -> Option<(&str, &str, &str)> {
+    hint.match_indices(" (`--").find_map(|(start, _)| {
+        let (option, after) = hint[start + 3..].split_once('`')?;
+        Some((&hint[..start], option, after.strip_prefix(')')?))
+    })
+}
+
+fn with_commands<'h>(hint: &'h str, operations: &[&str]) -> Cow<'h, str> {
     // Names of one word, such as `doctor`, are words of other sentences too.
     let is_operation = |word: &str| word.contains('_') && operations.contains(&word);
     let is_part = |sign: char| sign.is_alphanumeric() || sign == '_';
@@ -107,6 +132,9 @@ mod tests {
             ("run `drawloom call list_runs`", "run `drawloom call list_runs`"),
             ("run `drawloom doctor` and set my_list_runs", "run `drawloom doctor` and set my_list_runs"),
             ("doctor says why", "doctor says why"),
+            ("pass discard (`--discard`) to lose them", "pass `--discard` to lose them"),
+            ("say more: `say` (`--say TEXT`), or list_runs", "say more: `--say TEXT`, or `drawloom runs list`"),
+            ("answer all (`--answer` for each)", "answer all (`--answer` for each)"),
         ] {
             assert_eq!(for_terminal(hint, &names()), shown);
         }

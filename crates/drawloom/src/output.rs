@@ -87,6 +87,8 @@ pub struct Output {
     /// Columns that were given.
     width: Option<usize>,
     closed: AtomicBool,
+    /// Why the answer is not whole, unless its reader went away.
+    lost: Mutex<Option<io::Error>>,
     stdout: Mutex<Sink>,
     stderr: Mutex<Sink>,
 }
@@ -126,6 +128,7 @@ impl Output {
             wide: look.wide,
             width: look.width,
             closed: AtomicBool::new(false),
+            lost: Mutex::default(),
             stdout: Mutex::new(Sink::new(Box::new(stdout()), stdout().is_terminal())),
             stderr: Mutex::new(Sink::new(Box::new(stderr()), stderr().is_terminal())),
         }
@@ -171,9 +174,21 @@ impl Output {
     }
 
     fn to_stdout(&self, print: impl FnOnce(&mut Sink) -> io::Result<()>) {
-        if print(&mut self.stdout.lock().expect("no panic while printing")).is_err() {
-            self.closed.store(true, Ordering::Relaxed);
+        let printed = print(&mut self.stdout.lock().expect("no panic while printing"));
+        let Err(error) = printed else { return };
+        self.closed.store(true, Ordering::Relaxed);
+        if error.kind() != io::ErrorKind::BrokenPipe && !self.is_terminal() {
+            self.lost.lock().expect("no panic while printing").get_or_insert(error);
         }
+    }
+
+    /// Says at the end that a part of the answer could not be written, such as on a full disk; and whether that was so.
+    pub fn tell_lost(&self) -> bool {
+        let lost = self.lost.lock().expect("no panic while printing").take();
+        if let Some(error) = &lost {
+            self.note(format!("{} the output is not complete: {error}", self.beside(Style::Bad, "error:")));
+        }
+        lost.is_some()
     }
 
     fn to_stderr(&self, print: impl FnOnce(&mut Sink) -> io::Result<()>) {

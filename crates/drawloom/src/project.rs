@@ -21,7 +21,7 @@ use crate::{
     exit::CommandError,
 };
 
-pub(crate) use moved::{Tell, say_moved};
+pub(crate) use moved::{Tell, say_moved, settle_moved};
 
 /// Where the data of projects is, below the user's data directory.
 const FOLDER: &str = "projects";

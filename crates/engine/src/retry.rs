@@ -237,7 +237,7 @@ fn check(view: &RunView, retry: RetryStart) -> Result<(), Failure> {
         Status::Completed if !retry.completed => {
             let message = format!("run {} completed", view.run);
             Err(refuse("completed", message)
-                .with_hint("to run it once more all the same, pass completed (`--completed` at the command line)"))
+                .with_hint("to run it once more all the same, pass completed (`--completed`)"))
         }
         _ => Ok(()),
     }

@@ -20,7 +20,7 @@ mod values;
 
 pub use drawloom_contract::journal::StoreError;
 pub use sqlite::{
-    backup::{Backup, backup, inspect, list_unfinished, partial, restore},
+    backup::{Backup, backup, inspect, is_used, list_unfinished, partial, restore},
     mark::{Lost, Reached, lost},
     open::{FILE, Found, Opened, Options, Previous, Synchronous},
 };

@@ -96,7 +96,8 @@ Examples:
         "\
 Examples:
   drawloom status                                          find data without a project
-  drawloom adopt ~/.local/share/drawloom/projects/shop-1   move it into this project",
+  drawloom adopt ~/.local/share/drawloom/projects/shop-1   move it into this project
+  drawloom adopt --none                                    begin with new data",
     ),
     (
         "drawloom mcp",

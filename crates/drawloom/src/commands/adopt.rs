@@ -7,15 +7,19 @@ use std::{
 };
 
 use clap::Args;
+use drawloom_contract::time::Clock as _;
+use drawloom_store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::{
     cli::Look,
+    clock::SystemClock,
     commands::{
         Session, mcp,
-        status::{has_data, server_of},
+        status::{has_data, is_used, server_of},
     },
     data_dir::DataDir,
+    environment,
     exit::{CommandError, Exit},
     leftovers, local,
     output::Format,
@@ -28,8 +32,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Adopt {
     /// Data directory to move; see `drawloom status --all`
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "none")]
+    directory: Option<PathBuf>,
+    /// Move nothing: begin with new data, and leave what is in the other directory
+    #[arg(long, conflicts_with = "directory")]
+    none: bool,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -38,71 +45,134 @@ pub struct Adopt {
 impl Adopt {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let project = Project::find(&session.globals)?;
-        let from = DataDir::new(&self.directory);
-        if !has_data(from.path()) {
-            return Err(CommandError::usage("no_data", format!("{} has no drawloom.db", from.path().display()))
-                .with_hint("`drawloom status --all` lists data that can be adopted"));
-        }
-        let own = project.files.first();
-        let old = project::read_note(from.path()).map(|note| note.config);
-        let others = project::read_note(from.path()).filter(|note| note.config.exists() && Some(&note.config) != own);
-        if let Some(note) = others {
-            let message = format!("{} belongs to {}", from.path().display(), note.config.display());
-            return Err(CommandError::usage("data_in_use", message)
-                .with_hint("copy the data of an existing project with `drawloom backup` and `drawloom restore`"));
-        }
-        // A server of a config that is gone serves no project.
-        if let Some(server) = server_of(&from) {
-            let stopped = local::stop(&from, &server, Some(local::WAY_TIME)).await;
-            let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
-            stopped.map_err(cannot)?;
-        }
-        // Both directories stay locked while the files are moved.
-        let _from = from.lock("adopt")?;
-        let _to = project.lock("adopt")?;
-        let to = project.data.path();
-        if has_data(to) {
-            return Err(CommandError::usage("has_data", format!("{} already has data", to.display())).with_hint(
-                format!(
-                    "the data of two projects cannot be merged; `drawloom projects rm {}` deletes what this one has, \
-                     --data-dir DIR keeps them apart",
-                    to.display()
-                ),
-            ));
-        }
-        move_store(from.path(), to).map_err(|error| {
-            let message = format!("cannot move {} to {}: {error}", from.path().display(), to.display());
-            CommandError::failed("cannot_move", message).with_hint(
-                "nothing is lost: fix the cause and run the command again, or use `drawloom backup` and `restore`",
-            )
-        })?;
-        project::remove_note(from.path()).map_err(|error| {
-            CommandError::failed(
-                "cannot_remove",
-                format!("the runs were moved; cannot remove {}: {error}", from.path().display()),
-            )
-        })?;
-        remove_rest(from.path());
-        let hosts = old.filter(|old| Some(old) != own).map(|old| mcp::hosts_of(&old)).unwrap_or_default();
-        match session.output.format() {
-            Format::Json => {
-                let host = |host: &mcp::HostOf| json!({ "client": host.client, "file": host.file });
-                let hosts: Vec<Value> = hosts.iter().map(host).collect();
-                session.output.json(&json!({ "from": from.path(), "data_dir": to, "hosts": hosts }));
-            }
-            Format::Human => {
-                session.output.line(format!("{} now has the data of {}", project.name(), from.path().display()));
-                for host in &hosts {
-                    session.output.note(format!(
-                        "{} still starts the old config: `drawloom mcp install --client {} --write` replaces the entry",
-                        host.file.display(),
-                        host.client
-                    ));
-                }
-            }
+        match self.directory {
+            Some(directory) => adopt(&project, &DataDir::new(directory)).await?.show(session, &project),
+            None => begin_anew(session, &project).await?,
         }
         Ok(Exit::Done)
     }
+}
+
+/// Makes the empty store that says that this project needs no other.
+async fn begin_anew(session: &Session, project: &Project) -> Result<(), CommandError> {
+    let directory = project.data.path();
+    if !has_data(directory) {
+        let _lock = project.lock("adopt")?;
+        let opened =
+            Store::open(&Options::new(directory), SystemClock.wall()).map_err(|error| CommandError::of(&error))?;
+        opened.store.close().await.map_err(|error| CommandError::of(&error))?;
+    }
+    match session.output.format() {
+        Format::Json => session.output.json(&json!({ "from": null, "data_dir": directory, "hosts": [] })),
+        Format::Human => {
+            session.output.line(format!("{} has data of its own in {}", project.name(), directory.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Data that was moved.
+pub(crate) struct Adopted {
+    from: PathBuf,
+    to: PathBuf,
+    /// Hosts that still start the config at its old place.
+    hosts: Vec<mcp::HostOf>,
+}
+
+impl Adopted {
+    /// What happened, for people.
+    pub(crate) fn told(&self, project: &Project) -> String {
+        format!("{} now has the data of {}", project.name(), self.from.display())
+    }
+
+    /// Says what to do about hosts that start the config at its old place.
+    pub(crate) fn note_hosts(&self, session: &Session) {
+        for host in &self.hosts {
+            session.output.note(format!(
+                "{} still starts the old config: `drawloom mcp install --client {} --write` replaces the entry",
+                host.file.display(),
+                host.client
+            ));
+        }
+    }
+
+    fn show(&self, session: &Session, project: &Project) {
+        let host = |host: &mcp::HostOf| json!({ "client": host.client, "file": host.file });
+        match session.output.format() {
+            Format::Json => {
+                let hosts: Vec<Value> = self.hosts.iter().map(host).collect();
+                session.output.json(&json!({ "from": self.from, "data_dir": self.to, "hosts": hosts }));
+            }
+            Format::Human => {
+                session.output.line(self.told(project));
+                self.note_hosts(session);
+            }
+        }
+    }
+}
+
+/// Moves the data of a directory that no project uses into this project.
+pub(crate) async fn adopt(project: &Project, from: &DataDir) -> Result<Adopted, CommandError> {
+    if !has_data(from.path()) {
+        return Err(CommandError::usage("no_data", format!("{} has no drawloom.db", from.path().display()))
+            .with_hint("`drawloom status --all` lists data that can be adopted"));
+    }
+    let own = project.files.first();
+    let note = project::read_note(from.path());
+    if let Some(note) = note.as_ref().filter(|note| note.config.exists() && Some(&note.config) != own) {
+        let message = format!("{} belongs to {}", from.path().display(), note.config.display());
+        return Err(CommandError::usage("data_in_use", message)
+            .with_hint("copy the data of an existing project with `drawloom backup` and `drawloom restore`"));
+    }
+    let to = project.data.path();
+    if is_used(to) {
+        return Err(two_stores(project, from));
+    }
+    // A server of a config that is gone serves no project, and one of this project has nothing to keep.
+    for data in [from, &project.data] {
+        let Some(server) = server_of(data) else { continue };
+        let stopped = local::stop(data, &server, Some(local::WAY_TIME)).await;
+        let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
+        stopped.map_err(cannot)?;
+    }
+    // Both directories stay locked while the files are moved.
+    let _from = from.lock("adopt")?;
+    let _to = project.lock("adopt")?;
+    if is_used(to) {
+        return Err(two_stores(project, from));
+    }
+    let moved = move_checkouts(from.path(), to).and_then(|()| move_store(from.path(), to));
+    moved.map_err(|error| {
+        let message = format!("cannot move {} to {}: {error}", from.path().display(), to.display());
+        CommandError::failed("cannot_move", message).with_hint(
+            "nothing is lost: fix the cause and run the command again, or use `drawloom backup` and `restore`",
+        )
+    })?;
+    project::remove_note(from.path()).map_err(|error| {
+        let message = format!("the runs were moved; cannot remove {}: {error}", from.path().display());
+        CommandError::failed("cannot_remove", message)
+    })?;
+    remove_rest(from.path());
+    let old = note.map(|note| note.config).filter(|old| Some(old) != own);
+    let hosts = old.map(|old| mcp::hosts_of(&old)).unwrap_or_default();
+    Ok(Adopted { from: from.path().to_owned(), to: to.to_owned(), hosts })
+}
+
+/// Why data is not moved into a project that has used its own, with the commands for each choice.
+fn two_stores(project: &Project, from: &DataDir) -> CommandError {
+    let (to, from) = (project.data.path().display(), from.path().display());
+    let details = vec![
+        format!("to read the other data here: drawloom runs list --data-dir {from}"),
+        format!(
+            "to use it instead: drawloom stop; drawloom backup own.db; drawloom projects rm {to}; drawloom adopt {from}"
+        ),
+        format!("to delete it: drawloom projects rm {from}"),
+    ];
+    let message = format!(
+        "{} has runs or other data of its own in {to}, and the data of two projects cannot be merged",
+        project.name()
+    );
+    CommandError { details, ..CommandError::usage("has_data", message) }
 }
 
 /// Files that a project's data directory has beside its store.
@@ -120,6 +190,16 @@ fn remove_rest(directory: &Path) {
     let _ = fs::remove_dir(directory);
 }
 
+/// Moves the checkouts of goals, which have their own place beside the data.
+fn move_checkouts(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (environment::checkouts(from), environment::checkouts(to));
+    // An empty directory gives way.
+    match fs::rename(from, to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// Moves the store from one locked directory to another. A crash at any point leaves a complete store in one of the two: the
 /// database is linked after its write-ahead log, and its old name is removed before the log's old name.
 fn move_store(from: &Path, to: &Path) -> io::Result<()> {
@@ -129,12 +209,12 @@ fn move_store(from: &Path, to: &Path) -> io::Result<()> {
         Ok(()) | Err(_) => {}
     }
     let file = |directory: &Path, ending: &str| directory.join(format!("{}{ending}", drawloom_store::FILE));
+    // What says how far an unused store was written does not hold for the one that replaces it.
+    remove(&to.join("written.json"))?;
+    remove(&file(to, "-shm"))?;
     for ending in ["-wal", ""] {
         // What an attempt before this one left behind is the same file or an older one.
-        match fs::remove_file(file(to, ending)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        remove(&file(to, ending))?;
         match fs::hard_link(file(from, ending), file(to, ending)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !ending.is_empty() => {}
             linked => linked?,
@@ -143,10 +223,15 @@ fn move_store(from: &Path, to: &Path) -> io::Result<()> {
     File::open(to)?.sync_all()?;
     fs::remove_file(file(from, ""))?;
     for ending in ["-wal", "-shm"] {
-        match fs::remove_file(file(from, ending)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        remove(&file(from, ending))?;
     }
     File::open(from)?.sync_all()
+}
+
+/// Removes a file, if there is one.
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }

@@ -1,8 +1,12 @@
 //! `drawloom backup`: a copy of the store, also while a server runs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
+use rustix::fs::{Access, access};
 use serde_json::json;
 
 use crate::{
@@ -42,6 +46,12 @@ impl Backup {
             return Err(CommandError::usage("exists", format!("{} exists", file.display()))
                 .with_hint("choose another name, or delete the file first"));
         }
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+            let message = format!("{}: {}", file.display(), std::io::Error::from(error));
+            CommandError::usage("cannot_write", message)
+                .with_hint("name a file in a folder that exists and can be written")
+        })?;
         let (source, target) = (directory.path().to_owned(), file.clone());
         // The log may hold what the file does not have yet.
         let size = |name: &str| directory.path().join(name).metadata().map_or(0, |found| found.len());

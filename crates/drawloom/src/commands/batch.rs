@@ -18,7 +18,10 @@ use clap::Args;
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
 
-use drawloom_contract::ids::{AgentName, RunId};
+use drawloom_contract::{
+    ids::{AgentName, RunId},
+    record::Status,
+};
 use drawloom_wire::{
     batches::{CancelBatch, GetBatch, MAX_SPAWNS, SpawnedBatch},
     runs::{CancelRun, RunResult},
@@ -84,7 +87,7 @@ impl Batch {
             timeout_ms: self.timeout.map(|seconds| seconds * 1_000),
             fresh: self.fresh,
         })?;
-        connect::ask_first(session)?;
+        connect::ask_first(session).await?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
             let batch = Working {
@@ -269,9 +272,11 @@ impl Working<'_> {
         let results: Vec<RunResult> = results.into_values().collect();
         let already_done = {
             let (known, retries) = (self.already_done.borrow(), self.retries.borrow());
+            // A run that cannot start has failed when it is accepted.
+            let cannot_start = |run: &RunResult| run.status == Status::Failed && run.timings.started_at.is_none();
             let is_done = |run: &&RunResult| match run.retry_of {
                 Some(_) => !retries.contains(&run.run_id),
-                None => known.contains(&run.run_id),
+                None => known.contains(&run.run_id) && !cannot_start(run),
             };
             results.iter().filter(is_done).count()
         };
@@ -300,7 +305,8 @@ impl Working<'_> {
     fn tell_started(&self, ids: Quiet) {
         let (output, accepted) = (&self.session.output, self.accepted.borrow());
         let batches: Vec<_> = accepted.iter().map(|one| one.spawned.batch_id).collect();
-        let already_done = self.already_done.borrow().len();
+        let all = accepted.iter().flat_map(|one| &one.spawned.results);
+        let already_done = all.filter(|run| run.status == Status::Completed).count();
         match (output.format(), accepted.as_slice()) {
             (Format::Json, [one]) => output.json(&one.spawned),
             (Format::Json, several) => {
@@ -312,7 +318,9 @@ impl Working<'_> {
             (Format::Human, _) => {
                 output.ids(&batches);
                 if already_done > 0 && !ids.quiet {
-                    output.note(format!("{already_done} runs were already done; --fresh starts all of them again"));
+                    output.note(format!(
+                        "runs that were already completed: {already_done}; --fresh starts all of them again"
+                    ));
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::{
     commands::Session,
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{ASSUMED, Column, Format, Output, Style, Text, assumed_money, count},
+    output::{ASSUMED, Column, Format, Output, Style, Text, assumed_money, count, money},
 };
 
 /// Show what runs cost by agent, model, user or day
@@ -84,14 +84,20 @@ fn show(output: &Output, report: &CostReport, by: By) {
         Column::new("runs").right(),
         Column::new("tokens").right(),
         Column::new("cost").right(),
+        // Left out when all rows are empty.
+        Column::new("estimated").right(),
     ];
     let row = |costs: &Costs, style: Style| {
         let cost = costs.cost.map(|cost| assumed_money(cost, costs.assumed_cost, &report.currency));
+        // A run that could not start has no model.
+        let name = if costs.name.is_empty() { "(none)" } else { &costs.name };
+        let part = costs.cost.and(costs.assumed_cost).map(|part| money(part, &report.currency));
         [
-            Text::new(&costs.name).style(style),
+            Text::new(name).style(style),
             Text::new(count(costs.runs)).style(style),
             Text::new(count(costs.tokens)).style(style),
             Text::new(cost.unwrap_or_default()).style(style),
+            Text::new(part.unwrap_or_default()).style(style),
         ]
     };
     let groups = report.groups.iter().map(|costs| row(costs, Style::Plain));

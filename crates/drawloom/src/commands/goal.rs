@@ -2,6 +2,7 @@
 
 mod ask;
 mod demo;
+mod doctor;
 mod here;
 mod land;
 mod manage;
@@ -67,7 +68,7 @@ pub enum Goal {
     /// List what can execute the roles of goals
     Backends(manage::Backends),
     /// Check whether goals can run here
-    Doctor(manage::Doctor),
+    Doctor(doctor::Doctor),
     /// Run the loop with a mock team: no key, no model
     Demo(demo::Demo),
 }

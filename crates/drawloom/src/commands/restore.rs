@@ -54,7 +54,9 @@ impl Restore {
             return Err(CommandError::usage("bad_file", format!("{}: {error}", self.file.display()))
                 .with_hint("pass a file that `drawloom backup` wrote"));
         }
-        let found = drawloom_store::inspect(&self.file).map_err(explain)?;
+        let found = drawloom_store::inspect(&self.file).map_err(|error| {
+            explain(error).with_hint("nothing was changed; pass a whole file that `drawloom backup` wrote")
+        })?;
         if found.unfinished > 0 && !self.resume && !self.cancel {
             let message = format!("the backup has {} unfinished runs", count(found.unfinished));
             return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("unfinished_runs", message) }

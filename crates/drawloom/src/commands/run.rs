@@ -71,7 +71,7 @@ impl Run {
         let thinking = if self.thinking { Thinking::Shown } else { Thinking::Hidden };
         let stay = Stay::of(self.detach, self.ids, thinking);
         let execution = self.execution;
-        connect::ask_first(session)?;
+        connect::ask_first(session).await?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
             let answer = connection.backend.start(request);

@@ -21,7 +21,7 @@ use crate::{
     local, logging,
     output::{Format, Style},
     parts::{Parts, Surface, has_token},
-    project::Project,
+    project::{self, Project},
     server_config,
     start::{Running, bind, listen_address, start, stop_signal},
     trust::{self, Asking, Origin},
@@ -57,6 +57,7 @@ impl Serve {
         {
             tracing::warn!(%error, "cannot leave the session of the parent process");
         }
+        project::settle_moved(session).await?;
         let project = Project::find(&session.globals)?;
         let loaded = config::load_files(&project.shown)?;
         let given: &[_] = if self.found { &[] } else { &session.globals.config };

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::{
+    anchor,
     cli::{Look, Quiet},
     commands::{Session, projects},
     data_dir::{DataDir, Holder, ServerFile},
@@ -99,4 +100,9 @@ fn about(server: &ServerFile, local: &LocalTime) -> String {
 /// Whether a data directory has a store.
 pub(crate) fn has_data(directory: &Path) -> bool {
     directory.join(drawloom_store::FILE).exists()
+}
+
+/// Whether a data directory has a store with data of its user. A store that cannot be read counts.
+pub(crate) fn is_used(directory: &Path) -> bool {
+    has_data(directory) && drawloom_store::is_used(directory, anchor::SPACE).unwrap_or(true)
 }

@@ -18,7 +18,7 @@ use crate::{
     exit::{CommandError, Exit},
     local::{self, Local, Surface},
     output::Format,
-    project::Project,
+    project::{self, Project},
     server_config,
     trust::Asking,
 };
@@ -81,6 +81,7 @@ pub struct Restart {
 
 impl Restart {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        project::settle_moved(session).await?;
         let project = Project::find(&session.globals)?;
         // A server is not stopped for a config that cannot be served.
         let loaded = local::usable(&project.shown, session.globals.config.is_empty(), Asking::at(&session.output))?;

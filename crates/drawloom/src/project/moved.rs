@@ -13,9 +13,13 @@ use drawloom_substrate::files;
 
 use super::{Note, Project, all};
 use crate::{
-    commands::{Session, status::has_data},
+    commands::{
+        Session, adopt,
+        status::{has_data, is_used},
+    },
     config::yaml,
     data_dir::DataDir,
+    exit::{CommandError, Exit},
     output::Format,
     told,
 };
@@ -27,11 +31,19 @@ impl Note {
         Self { config: first.to_owned(), folder: first.parent().and_then(identity), digest }
     }
 
-    /// Whether this is the project of `now` at another place: the same folder, or a file with the same content.
-    fn is_moved_to(&self, now: &Self) -> bool {
+    /// Whether this is the project of `now` at another place.
+    fn likeness(&self, now: &Self) -> Option<Likeness> {
+        if self.config == now.config || self.config.exists() {
+            return None;
+        }
         let is_folder = self.folder.is_some() && self.folder == now.folder;
         let is_content = self.digest.is_some() && self.digest == now.digest;
-        (is_folder || is_content) && self.config != now.config && !self.config.exists()
+        let is_name = self.config.file_name() == now.config.file_name();
+        match (is_folder && (is_name || is_content), is_folder || is_content) {
+            (true, _) => Some(Likeness::Same),
+            (false, true) => Some(Likeness::Similar),
+            (false, false) => None,
+        }
     }
 }
 
@@ -42,11 +54,21 @@ fn identity(folder: &Path) -> Option<String> {
     Some(format!("{}:{}:{}", found.dev(), found.ino(), born.as_nanos()))
 }
 
+/// How sure it is that a project was moved here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// This is the same folder, and its config has the same name or content.
+    Same,
+    /// The folder or the content of the config is the same: it may be a copy.
+    Similar,
+}
+
 /// The data that a project had in another folder.
 pub(crate) struct Moved {
     pub data: DataDir,
     /// Where its config was.
     pub config: PathBuf,
+    likeness: Likeness,
 }
 
 impl Moved {
@@ -68,9 +90,56 @@ impl Project {
         };
         let now = Note::of(first);
         let known = all().unwrap_or_default().into_iter();
-        let known = known.filter(|(data, note)| note.is_moved_to(&now) && has_data(data.path()));
-        known.map(|(data, note)| Moved { data, config: note.config }).collect()
+        known
+            .filter_map(|(data, note)| Some(Moved { data, likeness: note.likeness(&now)?, config: note.config }))
+            .filter(|moved| is_used(moved.data.path()))
+            .collect()
     }
+
+    /// The same, of places that this folder itself had.
+    fn moved_surely(&self) -> Vec<Moved> {
+        let mut moved = self.moved_from();
+        moved.retain(|moved| moved.likeness == Likeness::Same);
+        moved
+    }
+}
+
+/// Why a command that would make new data stops.
+fn refusal(moved: &[Moved]) -> Option<CommandError> {
+    // A folder that was moved twice may have data of both places.
+    let (first, others) = moved.split_first()?;
+    let (config, data) = (first.config.display(), first.data.path().display());
+    let message = format!("this project was moved from {config}, and its runs are in {data}");
+    let details = others.iter().map(|other| {
+        format!("more of its runs, from {}, are in {}", other.config.display(), other.data.path().display())
+    });
+    let error = CommandError { details: details.collect(), ..CommandError::usage("project_moved", message) };
+    Some(CommandError { exit: Exit::NeedsInput, ..error }.with_hint(format!(
+        "`drawloom adopt {data}` moves them into this project; `drawloom adopt --none` begins with new data and leaves them there"
+    )))
+}
+
+/// Before a command makes new data: in a folder that was moved, asks the user whether its runs come along, or refuses. In a folder
+/// that only resembles one that is gone, it tells the user.
+pub(crate) async fn settle_moved(session: &Session) -> Result<(), CommandError> {
+    let Ok(project) = Project::find(&session.globals) else { return Ok(()) };
+    let moved = project.moved_surely();
+    let Some(refusal) = refusal(&moved) else {
+        say_moved(session, Tell::Always);
+        return Ok(());
+    };
+    let [moved] = &moved[..] else { return Err(refusal) };
+    if !session.output.can_ask() {
+        return Err(refusal);
+    }
+    session.output.note(&refusal.message);
+    if !session.output.confirm("Move them into this project? [y/N] ")? {
+        return Err(refusal);
+    }
+    let adopted = adopt::adopt(&project, &moved.data).await?;
+    session.output.note(adopted.told(&project));
+    adopted.note_hosts(session);
+    Ok(())
 }
 
 /// How often people are told.

@@ -31,6 +31,8 @@ fn a_backup_under_load_brings_back_every_run_that_it_holds() {
     assert!(made["runs"].as_u64() >= Some(6) && made["unfinished"].as_u64() >= Some(1), "{made}");
     let again = home.run(&["backup", name]).exits(2);
     assert!(again.stderr.contains("exists"), "{again:?}");
+    let nowhere = home.run(&["backup", "missing/copy.db"]).exits(2);
+    assert!(nowhere.stderr.contains("<home>/missing/copy.db: No such file"), "{nowhere:?}");
     assert_eq!(server.stop(), Some(0));
 
     // Elsewhere: nobody is asked, so it says what it needs to know.
@@ -65,6 +67,7 @@ fn what_is_no_backup_is_refused_and_a_server_keeps_its_store() {
     home.write("text", "this is no backup");
     let refused = home.run(&["restore", "text", "--force"]).exits(1);
     assert!(refused.stderr.contains("not a drawloom store"), "{refused:?}");
+    assert!(refused.stderr.contains("pass a whole file that `drawloom backup` wrote"), "{refused:?}");
     home.run(&["restore", "absent", "--force"]).exits(2);
     assert_eq!(ids(&home).len(), 1, "the store is as it was");
     home.run(&["backup", "copy"]).exits(0);

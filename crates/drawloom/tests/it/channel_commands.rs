@@ -86,7 +86,15 @@ fn messages_are_removed_on_a_terminal_after_a_question() {
         terminal.wait_until("a clear screen", |screen| !screen.contains("nothing was removed"));
     }
     terminal.type_line("drawloom channels purge jobs --yes --embedded");
-    terminal.wait_until("the end", |screen| screen.contains("removed 1 messages of jobs"));
+    terminal.wait_until("the end", |screen| screen.contains("removed 1 message of jobs"));
     // A script is not asked.
     home.run(&["channels", "rm", "jobs", "--embedded"]).exits(0);
+}
+
+#[test]
+fn an_unknown_channel_is_told_with_what_there_is_or_what_to_do() {
+    let none = Home::new().run(&["channels", "purge", "jobs", "--embedded"]).exits(2).stderr;
+    assert!(none.contains("hint: add it under `channels` in the config, or make it with `drawloom channels"), "{none}");
+    let some = home().run(&["channels", "purge", "jbos", "--embedded"]).exits(2).stderr;
+    assert!(some.contains("did you mean \"jobs\"? (add it under `channels`"), "{some}");
 }

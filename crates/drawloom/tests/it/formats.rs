@@ -82,3 +82,17 @@ fn logs_and_scripts_are_also_for_programs() {
     let script = home.run(&["completions", "bash", "--json"]).exits(0).json();
     assert!(script["script"].as_str().is_some_and(|text| text.contains("--data-dir")), "globals are completed");
 }
+
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error_and_a_reader_that_went_away_is_none() {
+    let home = Home::new();
+    for arguments in [&["agents", "list"][..], &["agents", "list", "--json"], &["config", "schema"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device of Linux");
+        let ran = home.finish(home.command(arguments).stdout(full)).exits(1);
+        assert!(ran.stderr.contains("error: the output is not complete: No space left on device"), "{ran:?}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ran = home.finish(home.command(arguments).stdout(writer)).exits(0);
+        assert_eq!(ran.stderr, "", "{arguments:?}");
+    }
+}

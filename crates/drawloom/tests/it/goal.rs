@@ -14,6 +14,7 @@ mod promises;
 mod repository;
 mod resumed;
 mod surfaces;
+mod untrusted;
 
 use std::{
     fs,

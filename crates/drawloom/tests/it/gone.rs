@@ -70,11 +70,21 @@ const OTHERS: &[&str] = &[
 
 #[test]
 fn every_command_says_the_same_of_data_that_was_deleted_under_a_server() {
+    every_command_says("data", |home| fs::remove_dir_all(home.data()));
+}
+
+#[test]
+fn every_command_says_the_same_of_a_store_that_was_deleted_under_a_server() {
+    every_command_says("data/drawloom.db", |home| fs::remove_file(home.data().join("drawloom.db")));
+}
+
+/// Walks all commands after `delete` has removed `lost` under a server.
+fn every_command_says(lost: &str, delete: impl Fn(&Home) -> std::io::Result<()>) {
     let home = Home::new();
     let server = home.serve();
     let mut command = home.command(&["run", "echo", "hi"]);
     home.finish(command.env("DRAWLOOM_URL", &server.url)).exits(0);
-    fs::remove_dir_all(home.data()).expect("the data directory");
+    delete(&home).expect("it was there");
     let pid = server.child.id();
     for (file, text) in [
         ("reviews.yaml", "[{ agent: echo, prompt: hi }]\n"),
@@ -84,7 +94,7 @@ fn every_command_says_the_same_of_data_that_was_deleted_under_a_server() {
     ] {
         home.write(file, text);
     }
-    let message = format!("<home>/data was deleted, moved or replaced while process {pid} was using it");
+    let message = format!("<home>/{lost} was deleted, moved or replaced while process {pid} was using it");
     let mut walked = 0;
     for (path, line) in crate::help::first_examples() {
         if OTHERS.contains(&path.as_str()) {
@@ -102,7 +112,7 @@ fn every_command_says_the_same_of_data_that_was_deleted_under_a_server() {
         assert_ne!(ran.code, 0, "{line}: {ran:#?}");
         let said = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains(&message) && said.contains(&format!("kill {pid}")), "{line}: {ran:#?}");
-        assert!(!home.data().exists(), "{line} made new data");
+        assert!(!home.path().join(lost).exists(), "{line} made new data");
         walked += 1;
     }
     assert!(walked > 60, "{walked}");

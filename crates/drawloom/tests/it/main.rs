@@ -44,6 +44,7 @@ mod mcp_plugin;
 mod mcp_proxy;
 mod memory;
 mod mistakes;
+mod moved;
 mod numbers;
 mod one_server;
 mod operate;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::{mcp_proxy::Host, support::Home};
 
 /// A person with folders, and no data directory named anywhere.
-struct Person(Home);
+pub(crate) struct Person(pub(crate) Home);
 
 /// An agent that writes `mark.txt` into the volume of its project.
-const PROJECT: &str = "\
+pub(crate) const PROJECT: &str = "\
 listen: 127.0.0.1:0
 providers:
   script:
@@ -35,7 +35,7 @@ volumes:
 ";
 
 impl Person {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Home::new();
         std::fs::remove_file(home.path().join("drawloom.yaml")).expect("it was there");
         let person = Self(home);
@@ -45,28 +45,37 @@ impl Person {
         person
     }
 
-    fn folder(&self, name: &str) -> PathBuf {
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn make(&self, folder: &str, name: &str) {
+    pub(crate) fn make(&self, folder: &str, name: &str) {
         std::fs::create_dir_all(self.folder(folder).join("files/deep")).expect("a directory");
         self.0.write(&format!("{folder}/drawloom.yaml"), &PROJECT.replace("NAME", name));
         self.run(folder, &["trust", "--yes"]).exits(0);
     }
 
-    fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
         let mut command = self.0.command(arguments);
         command.env_remove("DRAWLOOM_DATA_DIR").current_dir(folder);
         command
     }
 
-    fn run(&self, folder: &str, arguments: &[&str]) -> crate::support::Ran {
+    pub(crate) fn run(&self, folder: &str, arguments: &[&str]) -> crate::support::Ran {
         self.0.finish(&mut self.command(&self.folder(folder), arguments))
     }
 
+    /// What git prints in a folder.
+    pub(crate) fn git(&self, folder: &str, arguments: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(arguments);
+        let ran = git.current_dir(self.folder(folder)).env("HOME", self.0.path()).output().expect("git starts");
+        assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).expect("text")
+    }
+
     /// How many runs a project has.
-    fn runs(&self, folder: &str) -> usize {
+    pub(crate) fn runs(&self, folder: &str) -> usize {
         self.run(folder, &["runs", "list", "--json"]).exits(0).json()["runs"].as_array().expect("runs").len()
     }
 
@@ -74,12 +83,22 @@ impl Person {
         std::fs::read_to_string(self.folder(folder).join("files/mark.txt")).ok()
     }
 
-    fn status(&self, folder: &str) -> Value {
+    /// The data directory of a project.
+    pub(crate) fn data(&self, folder: &str) -> PathBuf {
+        self.real(&self.status(folder)["data_dir"])
+    }
+
+    /// A path that a command printed.
+    pub(crate) fn real(&self, printed: &Value) -> PathBuf {
+        printed.as_str().expect("a path").replace("<home>", &self.0.path().to_string_lossy()).into()
+    }
+
+    pub(crate) fn status(&self, folder: &str) -> Value {
         self.run(folder, &["status", "--json"]).exits(0).json()
     }
 
     /// Starts the server of a project in the background; it ends with the project's folder, or when it is stopped.
-    fn restart(&self, folder: &str) -> Value {
+    pub(crate) fn restart(&self, folder: &str) -> Value {
         self.run(folder, &["restart", "--json"]).exits(0).json()
     }
 }
@@ -232,62 +251,6 @@ fn an_interrupted_run_is_taken_up_by_its_own_project_only() {
 }
 
 #[test]
-fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
-    let person = Person::new();
-    person.run("one", &["run", "writer", "go"]).exits(0);
-    std::fs::rename(person.folder("one"), person.folder("moved")).expect("it moves");
-    person.run("moved", &["trust", "--yes"]).exits(0);
-    // Commands that only read make no store.
-    assert_eq!(person.runs("moved"), 0);
-    person.run("moved", &["agents", "list"]).exits(0);
-    assert_eq!(person.status("moved")["has_data"], false);
-    let left = person.status("moved")["left_behind"].clone();
-    let said = person.run("moved", &["status"]).exits(0);
-    let proposal = format!("`drawloom adopt {}`", left[0]["data_dir"].as_str().expect("a path"));
-    assert!(said.stderr.contains("one/drawloom.yaml, which is gone") && said.stderr.contains(&proposal), "{said:#?}");
-    // Other projects are not told, and commands that would make new data are.
-    person.make("new", "new");
-    assert_eq!(person.run("new", &["status"]).exits(0).stderr, "");
-    assert_eq!(person.run("new", &["runs", "list"]).exits(0).stderr, "");
-    let listed = person.run("moved", &["runs", "list"]).exits(0);
-    assert!(listed.stderr.contains(&proposal), "{listed:#?}");
-    let refused = person.run("moved", &["run", "writter", "go"]);
-    assert!(refused.stderr.contains(&proposal), "{refused:#?}");
-    person.run("moved", &["stop"]).exits(0);
-    std::fs::remove_dir_all(PathBuf::from(
-        person.status("moved")["data_dir"]
-            .as_str()
-            .expect("a path")
-            .replace("<home>", &person.0.path().to_string_lossy()),
-    ))
-    .expect("the data of a server without runs");
-    let all = person.run("moved", &["status", "--all"]).exits(0);
-    assert!(all.stdout.contains("(gone)"), "{all:#?}");
-    let home = person.0.path().to_string_lossy();
-    let directory = left[0]["data_dir"].as_str().expect("a path").replace("<home>", &home);
-    let old = person.folder("one").join("drawloom.yaml");
-    let entry = serde_json::json!({ "mcpServers": { "drawloom": { "command": "drawloom", "args": ["mcp", "--config", old] } } });
-    std::fs::write(person.0.path().join(".claude.json"), entry.to_string()).expect("a file");
-    let adopted = person.run("moved", &["adopt", &directory]).exits(0);
-    assert!(adopted.stderr.contains(".claude.json still starts the old config"), "{adopted:#?}");
-    assert!(adopted.stderr.contains("`drawloom mcp install --client claude --write`"), "{adopted:#?}");
-    assert!(adopted.stdout.contains("moved now has the data of"), "{adopted:#?}");
-    assert!(!Path::new(&directory).exists(), "its token and its log are gone, too");
-    assert_eq!(person.runs("moved"), 1);
-    assert_eq!(person.status("moved")["left_behind"], serde_json::json!([]));
-    let listed = person.run("moved", &["projects", "list"]).exits(0);
-    assert_eq!(person.run("moved", &["projects"]).exits(0).stdout, listed.stdout);
-    assert!(!listed.stdout.contains("(gone)"), "the old folder is not listed as a project after adopt: {listed:#?}");
-    // Twice is refused, and so is the data of a project that is there.
-    let again = person.run("moved", &["adopt", &directory, "--json"]).exits(2);
-    assert_eq!(again.json()["error"]["code"], "no_data");
-    person.run("two", &["run", "writer", "go"]).exits(0);
-    let others = person.status("moved")["data_dir"].as_str().expect("a path").replace("<home>", &home);
-    let refused = person.run("two", &["adopt", &others, "--json"]).exits(2);
-    assert_eq!(refused.json()["error"]["code"], "data_in_use");
-}
-
-#[test]
 fn data_of_versions_with_one_place_for_all_is_named_and_adopted() {
     let person = Person::new();
     let old = person.0.path().join(".local/share/drawloom");
@@ -345,31 +308,9 @@ fn without_a_config_there_is_no_project() {
 }
 
 #[test]
-fn a_folder_with_a_new_config_that_was_copied_and_deleted_is_recognised_by_its_content() {
-    let person = Person::new();
-    person.run("one", &["run", "writer", "go"]).exits(0);
-    person.run("one", &["stop"]).exits(0);
-    std::fs::create_dir_all(person.folder("moved/files")).expect("a directory");
-    std::fs::copy(person.folder("one/drawloom.yaml"), person.folder("moved/drawloom.yaml")).expect("a copy");
-    assert_eq!(person.status("moved")["left_behind"], json!([]), "the first one is still there");
-    std::fs::remove_dir_all(person.folder("one")).expect("it was there");
-    assert_eq!(person.status("moved")["left_behind"][0]["config"], json!("<home>/one/drawloom.yaml"));
-    // A config that was edited after the move is found by its folder.
-    std::fs::rename(person.folder("two"), person.folder("linking")).expect("it moves");
-    person.0.write("linking/drawloom.yaml", &PROJECT.replace("NAME", "edited"));
-    assert_eq!(person.status("linking")["left_behind"], json!([]), "two has no data");
-}
-
-#[test]
 fn a_project_is_deleted_with_its_data_and_refs_after_a_question() {
     let person = Person::new();
-    let git = |arguments: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(arguments);
-        let ran = git.current_dir(person.folder("one")).env("HOME", person.0.path()).output().expect("git starts");
-        assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
-        String::from_utf8(ran.stdout).expect("text")
-    };
+    let git = |arguments: &[&str]| person.git("one", arguments);
     for arguments in [&["init", "-q", "-b", "main"][..], &["add", "."], &["commit", "-qm", "first"]] {
         git(arguments);
     }

@@ -116,7 +116,7 @@ fn a_retry_is_followed_and_both_runs_name_each_other() {
     assert!(alone.contains(&format!("the run that it retries, {failed}, was deleted")), "{alone}");
     let done = id(&home.run(&["run", "echo", "hello", "--json"]).exits(0).json()["run_id"]);
     let refused = home.run(&["runs", "retry", &done]).exits(2);
-    assert!(refused.stderr.contains("pass completed (`--completed` at the command line)"), "{refused:?}");
+    assert!(refused.stderr.contains("all the same, pass `--completed`"), "{refused:?}");
     home.run(&["runs", "retry", &done, "--completed"]).exits(0);
 }
 
@@ -236,13 +236,16 @@ fn costs_are_summed_by_agent_model_user_and_day_and_estimates_are_marked() {
     let exact = home.run(&["cost", "--json"]).exits(0).json();
     assert_eq!((&exact["groups"][0]["name"], &exact["groups"][0]["runs"]), (&json!("reader"), &json!(2)));
     assert_eq!((exact["groups"][0].get("assumed_cost"), &exact["total"]["cost"]), (None, &exact["groups"][0]["cost"]));
+    assert!(!home.run(&["cost"]).exits(0).stdout.contains("estimated"), "nothing is estimated yet");
     // A stream that breaks has the estimated cost, everywhere.
     let cut = home.run(&["run", "reader", "cut", "--json"]).exits(1).json();
     assert!(cut["cost"].as_f64().is_some_and(|cost| cost > 0.09), "{cut}");
     assert_eq!((&cut["cost"], &cut["tree"]["assumed_cost"]), (&cut["assumed_cost"], &cut["cost"]));
     let list = home.run(&["runs", "list", "--sort", "cost"]).exits(0);
     assert!(list.stdout.lines().nth(1).is_some_and(|first| first.contains("cut") && first.contains('~')), "{list:?}");
-    assert!(home.run(&["runs", "show", "last"]).exits(0).stdout.contains("cost      ~"));
+    let shown = home.run(&["runs", "show", "last"]).exits(0).stdout;
+    let cost = shown.lines().find(|line| line.starts_with("cost")).expect("a cost");
+    assert!(cost.starts_with("cost      ~$") && cost.ends_with(" of it estimated"), "{shown}");
     let table = home.run(&["cost", "--by", "model", "--since", "1d"]).exits(0);
     assert!(table.stderr.contains("the oldest run is of 2"), "{table:?}");
     assert!(table.stderr.contains("runs that were deleted or pruned are not counted"), "{table:?}");
@@ -250,12 +253,29 @@ fn costs_are_summed_by_agent_model_user_and_day_and_estimates_are_marked() {
     let rows: Vec<Vec<&str>> = table.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((rows[1][0], rows[1][1], rows[2][0], rows[2][1]), ("script/test", "3", "total", "3"), "{table:?}");
     assert!(rows[1][3].starts_with('~'), "{table:?}");
+    assert!(rows[0].ends_with(&["cost", "estimated"]), "{table:?}");
+    let (whole, part) = (rows[2][3].trim_start_matches("~$"), rows[2][4].trim_start_matches('$'));
+    let amount = |text: &str| text.parse::<f64>().expect("an amount");
+    assert!(amount(part) > 0.09 && amount(part) < amount(whole), "only the broken run is estimated: {table:?}");
     let users = home.run(&["cost", "--by", "user", "--json"]).exits(0).json();
     let names: Vec<&Value> = users["groups"].as_array().expect("groups").iter().map(|group| &group["name"]).collect();
     assert_eq!(names, ["default", "ada"]);
     assert_eq!(home.run(&["cost", "--user", "ada", "--json"]).exits(0).json()["total"]["runs"], 1);
     let days = home.run(&["call", "get_costs", "by=day"]).exits(0).json();
     assert_eq!((days["groups"].as_array().map(Vec::len), &days["total"]["runs"]), (Some(1), &json!(3)));
+}
+
+#[test]
+fn tables_of_batches_mark_estimated_costs() {
+    let home = team();
+    let _server = home.serve();
+    home.run(&["run", "reader", "cut"]).exits(1);
+    for command in [&["runs", "wait", "last"][..], &["batch", "--agent", "reader", "cut"]] {
+        let table = home.run(command).exits(1);
+        assert!(table.stdout.contains(" ~$") && table.stderr.contains("~ estimated: "), "{table:?}");
+    }
+    let batch = home.run(&["batch", "--agent", "reader", "one", "cut", "--json"]).exits(1).json();
+    assert!(batch["assumed_cost"].as_f64().is_some_and(|part| batch["cost"].as_f64() > Some(part)), "{batch}");
 }
 
 #[test]
@@ -272,6 +292,7 @@ fn an_unknown_agent_in_a_batch_fails_alone_unless_the_batch_is_strict() {
     let wanted = [(json!(0), json!("completed")), (json!(1), json!("failed")), (json!(2), json!("completed"))];
     let first = home.run(&["batch", "batch.json", "--json"]).exits(1).json();
     assert_eq!(told(&first), wanted);
+    assert_eq!(first["already_done"], 0, "a run that cannot start is not one that an earlier command ran");
     assert_eq!(first["results"][1]["error"]["code"], "unknown_agent", "{first}");
     let batch = id(&first["batch_id"]);
     home.run(&["restart"]).exits(0);

@@ -101,6 +101,16 @@ pub fn list_unfinished(file: &Path) -> Result<Vec<RunKey>, StoreError> {
     found.map_err(|error| explain(file, &error))
 }
 
+/// Whether the store of `directory` has, or had, runs, values or messages: whether its data would be missed. Values of the space
+/// `own` do not count: every start of the program writes them.
+pub fn is_used(directory: &Path, own: &str) -> Result<bool, StoreError> {
+    const USED: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM runs) OR EXISTS (SELECT 1 FROM pruned_runs) \
+        OR EXISTS (SELECT 1 FROM key_values WHERE space <> $1) OR EXISTS (SELECT 1 FROM log_messages)";
+    let file = directory.join(open::FILE);
+    let found = read_only(&file).and_then(|connection| connection.prepare(USED)?.finds(values![own]));
+    found.map_err(|error| explain(&file, &error))
+}
+
 /// Puts a copy in the place of the store of `directory`, which nobody may have open. What was there before is gone then;
 /// until the last moment it is as it was.
 pub fn restore(file: &Path, directory: &Path) -> Result<Backup, StoreError> {

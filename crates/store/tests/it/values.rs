@@ -80,3 +80,15 @@ async fn a_process_that_lost_the_file_changes_no_value_and_tells_no_watcher() {
     let Some(Seen::Is { key, revision: told, .. }) = watch.next().await else { panic!("a change") };
     assert_eq!((key.key.as_str(), told), ("b", revision));
 }
+
+#[tokio::test]
+async fn a_store_is_used_by_values_and_runs_but_not_by_what_every_start_writes() {
+    let bench = Bench::new();
+    let is_used = |own: &str| drawloom_store::is_used(bench.directory.path(), own).expect("a readable store");
+    assert!(!is_used("test"));
+    bench.put("a", json!(1), 0, 100).await;
+    assert!(!is_used("test"), "the value is in the program's own space");
+    assert!(is_used("clock"), "there it is data of a user");
+    bench.append(crate::fixtures::begin(crate::fixtures::accepted(1), [])).await;
+    assert!(is_used("test"));
+}

@@ -268,8 +268,8 @@ impl Channels {
                     let names = || table.all().map(|channel| channel.name.as_str());
                     let similar = closest(name, names());
                     let known = names().take(SHOWN).filter(|_| similar.is_none()).chain(similar);
-                    let hint = did_you_mean(name, known).map(|hint| format!("{hint} ")).unwrap_or_default();
-                    format!("{hint}(add it under `channels` in the config, or make it with create_channel)")
+                    const ADD: &str = "add it under `channels` in the config, or make it with create_channel";
+                    did_you_mean(name, known).map_or_else(|| ADD.to_owned(), |hint| format!("{hint} ({ADD})"))
                 }
             };
             ChannelError::NotDeclared { name: name.to_owned(), hint }

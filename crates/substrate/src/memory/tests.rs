@@ -457,7 +457,7 @@ fn the_card_names_the_scopes_and_an_empty_gate_withholds_the_tool() {
         definition.memory_scopes = scopes.to_vec();
         tool.card_for(&card, Gates { definition: &definition, hosts: &[] })
     };
-    assert!(gated(&[]).is_err_and(|why| why.contains("memory_scopes")));
+    assert!(gated(&[]).is_err_and(|why| why.contains("(to allow it, write `memory_scopes: [user]`)")));
     let card = gated(&[MemoryScope::User, MemoryScope::Run]).expect("a card");
     assert_eq!(card.input_schema["properties"]["scope"]["enum"], json!(["user", "run"]));
     assert!(card.description.contains("- run: shared by all runs of this run's tree"), "{}", card.description);

@@ -6,7 +6,7 @@ use drawloom_contract::{ids::BatchId, money::Amount, record::Status, usage::Usag
 use drawloom_wire::{batches::BatchStatus, runs::RunResult};
 use serde_json::{Value, json};
 
-use crate::output::{Column, Output, Style, Text, count, duration, first_line, money};
+use crate::output::{ASSUMED, Column, Output, Style, Text, assumed_money, count, duration, first_line};
 
 const COLUMNS: [Column; 7] = [
     Column::new("#").right(),
@@ -34,12 +34,15 @@ pub(crate) fn show(output: &Output, results: &[RunResult], currency: &str) {
                 Text::status(run.status),
                 Text::new(run.timings.total_ms.map(duration).unwrap_or_default()),
                 Text::new(count(run.usage.total())),
-                Text::new(run.cost.map(|cost| money(cost, currency)).unwrap_or_default()),
+                Text::new(run.cost.map(|cost| assumed_money(cost, run.assumed_cost, currency)).unwrap_or_default()),
                 result,
             ]
         }),
     );
     tell_cancelled(output, results);
+    if results.iter().any(|run| run.cost.is_some() && run.assumed_cost.is_some()) {
+        output.note(output.beside(Style::Dim, ASSUMED));
+    }
 }
 
 /// One line for each reason for which runs were cancelled.
@@ -52,6 +55,10 @@ fn tell_cancelled(output: &Output, results: &[RunResult]) {
         let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
         output.note(format!("{runs} cancelled: {}", reason.trim_start_matches("the run was cancelled: ")));
     }
+}
+
+fn sum(amounts: impl Iterator<Item = Amount>) -> Option<Amount> {
+    amounts.reduce(|sum, amount| Amount(sum.0 + amount.0))
 }
 
 /// What the whole batch came to.
@@ -83,7 +90,12 @@ impl Outcome {
     }
 
     pub(super) fn cost(&self) -> Option<Amount> {
-        self.results.iter().filter_map(|run| run.cost).reduce(|sum, cost| Amount(sum.0 + cost.0))
+        sum(self.results.iter().filter_map(|run| run.cost))
+    }
+
+    /// How much of the cost is assumed.
+    fn assumed_cost(&self) -> Option<Amount> {
+        sum(self.results.iter().filter_map(|run| run.assumed_cost))
     }
 
     /// For programs: one list of results, in the order of the file.
@@ -103,6 +115,9 @@ impl Outcome {
         if let Some(cost) = self.cost() {
             value["cost"] = json!(cost);
         }
+        if let Some(assumed) = self.assumed_cost() {
+            value["assumed_cost"] = json!(assumed);
+        }
         if !self.warnings.is_empty() {
             value["warnings"] = json!(self.warnings);
         }
@@ -116,7 +131,7 @@ impl Outcome {
         let (mark, style) = if self.is_completed() { ("✓", Style::Good) } else { ("✗", Style::Bad) };
         let mut parts =
             vec![format!("{completed} of {total} completed"), format!("{} tokens", count(self.usage().total()))];
-        parts.extend(self.cost().map(|cost| money(cost, currency)));
+        parts.extend(self.cost().map(|cost| assumed_money(cost, self.assumed_cost(), currency)));
         parts.push(match self.batches.as_slice() {
             [batch] => batch.to_string(),
             several => format!("{} batches", several.len()),

@@ -19,10 +19,7 @@ pub(super) async fn agreed(
     let listed = connection.backend.call(&ask).await?.channels;
     // An unknown channel is refused by what comes next.
     let Some(found) = listed.into_iter().find(|found| found.name == channel) else { return Ok(true) };
-    let messages = match found.message_count {
-        1 => "1 message".to_owned(),
-        more => format!("{} messages", count(more)),
-    };
+    let messages = messages(found.message_count);
     let agreed = output.confirm(&format!(
         "{verb} {channel} ({messages}, {} unread)? [y/N] ",
         count(found.unread_count.unwrap_or_default())
@@ -31,4 +28,12 @@ pub(super) async fn agreed(
         output.note("nothing was removed");
     }
     Ok(agreed)
+}
+
+/// A number of messages, for a sentence.
+pub(super) fn messages(number: u64) -> String {
+    match number {
+        1 => "1 message".to_owned(),
+        more => format!("{} messages", count(more)),
+    }
 }

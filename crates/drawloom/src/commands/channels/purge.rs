@@ -7,7 +7,10 @@ use crate::{
     cli::Look,
     commands::{
         Session,
-        channels::{Whose, agree::agreed},
+        channels::{
+            Whose,
+            agree::{agreed, messages},
+        },
         memory::warn,
     },
     connect::{self, Execution, Need},
@@ -56,7 +59,7 @@ impl Purge {
                     0 => String::new(),
                     count => format!(", and {count} deferred ones"),
                 };
-                session.output.line(format!("removed {} messages of {}{deferred}", purged.purged, purged.name));
+                session.output.line(format!("removed {} of {}{deferred}", messages(purged.purged), purged.name));
             }
         }
         Ok(Exit::Done)

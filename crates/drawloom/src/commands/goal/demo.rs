@@ -9,12 +9,12 @@ use crate::{
     commands::{Session, demo::no_room},
     config,
     connect::Connection,
-    data_dir::DataDir,
+    data_dir::{DataDir, Lock},
     environment,
     exit::{CommandError, Exit},
     output::Format,
     parts::{Parts, Surface},
-    start::{start, stop_signal},
+    start::{Running, start, stop_signal},
 };
 
 /// The goal of the demo.
@@ -40,16 +40,12 @@ impl Demo {
             Some(folder) => folder,
             None => tempfile::tempdir().map_err(|error| no_room(&error))?.keep(),
         };
-        let file = folder.join("drawloom.yaml");
-        std::fs::write(&file, "{}\n").map_err(|error| no_room(&error))?;
         let lock = match DataDir::new(folder.join("data")).lock("goal demo") {
             Ok(lock) => lock,
             // Another demo runs at the same time.
             Err(_) => DataDir::new(tempfile::tempdir().map_err(|error| no_room(&error))?.keep()).lock("goal demo")?,
         };
-        let loaded = config::load_files(std::slice::from_ref(&file))?;
-        let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &crate::Extra::default())?).await?;
-        let connection = Connection::embedded(running);
+        let connection = Connection::embedded(bare(lock).await?);
         let shown = tokio::select! {
             shown = show(session, &connection) => shown,
             () = stop => Err(CommandError::failed("interrupted", "the demo was interrupted")),
@@ -57,6 +53,11 @@ impl Demo {
         connection.close().await;
         shown
     }
+}
+
+/// An instance without a config.
+pub(super) async fn bare(lock: Lock) -> Result<Running, CommandError> {
+    start(Parts::from_config(config::load_files(&[])?, lock, Surface::Embedded, &crate::Extra::default())?).await
 }
 
 async fn show(session: &Session, connection: &Connection) -> Result<Exit, CommandError> {

@@ -1,9 +1,7 @@
-//! `drawloom goal cancel`, `backends` and `doctor`.
-
-use std::path::PathBuf;
+//! `drawloom goal cancel` and `backends`.
 
 use clap::Args;
-use drawloom_wire::goals::{self, BackendInfo, ListBackends, OrchestrateCancel, OrchestrateStatus};
+use drawloom_wire::goals::{BackendInfo, ListBackends, OrchestrateCancel, OrchestrateStatus};
 use serde_json::json;
 
 use super::read::{Named, place_of};
@@ -15,7 +13,6 @@ use crate::{
     },
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
-    operations::in_terminal,
     output::{Column, Format, Style, Text},
 };
 
@@ -96,7 +93,8 @@ impl Backends {
     }
 }
 
-fn show(session: &Session, backends: &[BackendInfo]) {
+/// Shows a table of backends.
+pub(super) fn show(session: &Session, backends: &[BackendInfo]) {
     let columns = [
         Column::new("backend"),
         Column::new("kind"),
@@ -119,56 +117,4 @@ fn show(session: &Session, backends: &[BackendInfo]) {
         ]
     };
     session.output.table(columns, backends.iter().map(row));
-}
-
-/// The limits of time of a goal, by the options that set them.
-const TIMEOUTS: [&str; 3] = [
-    "A host that starts goals over MCP has its own request timeout; set it to at least 600000 ms. The goal goes on when the host stops waiting.",
-    "`--timeout` limits each call of a coding CLI or model; the default is one hour. What runs then is ended and tried again.",
-    "`--max-seconds` limits the whole goal. It is checked before every call and is a deadline of what runs.",
-];
-
-/// Check whether goals can run here
-#[derive(Debug, Args)]
-pub struct Doctor {
-    /// Git repository to check [default: this folder]
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
-    #[command(flatten)]
-    execution: Execution,
-    /// The format of the output.
-    #[command(flatten)]
-    pub(super) look: Look,
-}
-
-impl Doctor {
-    pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let here = std::env::current_dir().unwrap_or_default();
-        let cwd = Some(self.cwd.map_or_else(|| here.clone(), |cwd| here.join(cwd)));
-        let found = connect::with(session, "goal doctor", Need::Engine(self.execution), async |it| {
-            it.backend.call(&goals::Doctor { cwd: cwd.clone() }).await
-        })
-        .await?;
-        let output = &session.output;
-        match output.format() {
-            Format::Json => output.json(&found),
-            Format::Human => {
-                // Each problem has a line of its own below, where it is not cut.
-                let without: Vec<BackendInfo> =
-                    found.backends.iter().map(|backend| BackendInfo { problem: None, ..backend.clone() }).collect();
-                show(session, &without);
-                for check in &found.checks {
-                    let (style, mark) = if check.ok { (Style::Good, "ok") } else { (Style::Bad, "problem") };
-                    let found = in_terminal(&check.found);
-                    output.line(format!("{} {}: {found}", output.styled(style, mark), check.name));
-                }
-                for advice in &found.recommendations {
-                    output.line(format!("- {}", in_terminal(advice)));
-                }
-                output.line("Limits of time:");
-                TIMEOUTS.iter().for_each(|text| output.line(format!("- {text}")));
-            }
-        }
-        Ok(if found.ok { Exit::Done } else { Exit::Failed })
-    }
 }

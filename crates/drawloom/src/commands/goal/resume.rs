@@ -91,7 +91,7 @@ impl Resume {
         let asks = session.output.can_ask();
         let (progress, detach) = (self.progress, self.detach);
         let how = How { asks, answers: Vec::new(), progress, detach, shape: Shape::Usual };
-        connect::ask_first(session)?;
+        connect::ask_first(session).await?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
             let request = self.completed(session, connection, request.clone()).await?;

@@ -204,7 +204,7 @@ impl Run {
             let asks = session.output.can_ask() && self.shape == Shape::Usual;
             let how =
                 How { asks, answers: Vec::new(), progress: self.progress, detach: self.detach, shape: self.shape };
-            connect::ask_first(session)?;
+            connect::ask_first(session).await?;
             let interrupts = Interrupts::listen();
             let work = async |connection: &Connection| {
                 let resumed = connection.backend.call(&request).await?;
@@ -217,7 +217,7 @@ impl Run {
         let key = own_key()?;
         request.idempotency_key = Some(key.clone());
         let how = How { asks, answers: self.answers, progress: self.progress, detach: self.detach, shape: self.shape };
-        connect::ask_first(session)?;
+        connect::ask_first(session).await?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
             let started = connection.backend.call(&request);

@@ -51,7 +51,7 @@ impl Retry {
             Some(key) => key,
             None => own_key()?,
         };
-        connect::ask_first(session)?;
+        connect::ask_first(session).await?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
             let run_id = self.run.resolve(connection).await?;

@@ -25,7 +25,8 @@ use crate::{
     connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
     output::{
-        ASSUMED, Format, INTERRUPTED, LocalTime, Output, Style, Text, assumed_money, count, duration, shown, wrap,
+        ASSUMED, Format, INTERRUPTED, LocalTime, Output, Style, Text, assumed_money, count, duration, money, shown,
+        wrap,
     },
 };
 
@@ -311,7 +312,9 @@ impl Shown {
             },
         );
         if let Some(cost) = run.cost {
-            line("cost", assumed_money(cost, run.assumed_cost, &self.currency));
+            let part = run.assumed_cost.map(|part| format!(", {} of it estimated", money(part, &self.currency)));
+            let cost = assumed_money(cost, run.assumed_cost, &self.currency);
+            line("cost", format!("{cost}{}", part.unwrap_or_default()));
         }
         if let Some(tree) = run.tree.filter(|tree| tree.children > 0) {
             let cost = match tree.cost.0 {

@@ -128,7 +128,7 @@ fn cannot(why: CannotGoOn, run: drawloom_contract::ids::RunId) -> Failure {
             refuse(
                 "budget_used_up",
                 format!("{limit} of goal {run} is used up"),
-                &format!("pass {limit} for the new goal (`--{option} MORE`)"),
+                &format!("for the new goal, pass {limit} (`--{option} MORE`)"),
             )
         }
     }
