@@ -71,14 +71,17 @@ impl ServedModel {
     }
 }
 
+/// Answers a request that asks for no turn: its models, method, path, query and body. Nothing, when the server has no such address.
+pub(super) type Own = fn(&[ServedModel], &Method, &str, &str, &Value) -> Option<Result<Value, Refusal>>;
+
 /// The ways of a server.
 pub(super) struct Ways {
     /// Where turns are asked for.
     pub(super) is_turn: fn(&str) -> bool,
     /// The header with the key; a bearer when absent.
     pub(super) key_header: Option<&'static str>,
-    /// What it answers elsewhere: method, path, query and body.
-    pub(super) own: fn(&[ServedModel], &Method, &str, &str, &Value) -> Option<Result<Value, Refusal>>,
+    /// What it answers elsewhere.
+    pub(super) own: Own,
     /// Rejects what the real one rejects.
     pub(super) check: fn(&[ServedModel], &Asked) -> Result<(), Refusal>,
     /// What it does with a request before the model sees it.
