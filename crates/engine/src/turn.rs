@@ -100,7 +100,7 @@ impl RunTask {
             (Some(asked), Some(_)) => asked.min(usual()),
             (None, _) => usual(),
         };
-        let counted: &[ToolCard] = if card.as_ref().is_none_or(|card| card.counts_tools) { &*self.cards } else { &[] };
+        let counted: &[ToolCard] = if card.as_ref().is_none_or(|card| card.counts_tools) { &self.cards } else { &[] };
         let input = estimate::input_tokens(&plan, counted);
         self.turns.input = input;
         if let Some(context) = card.as_ref().and_then(|card| card.context_tokens) {
