@@ -80,6 +80,8 @@ pub enum TurnError {
     Auth { message: String },
     #[error("the conversation is too long for the model: {message}")]
     ContextTooLong { message: String },
+    #[error("the model cannot call tools, and the agent has some: {message}")]
+    NoTools { message: String },
 }
 
 impl TurnError {
@@ -93,6 +95,7 @@ impl TurnError {
             Self::BadRequest { .. } => "model_bad_request",
             Self::Auth { .. } => "model_auth",
             Self::ContextTooLong { .. } => "context_too_long",
+            Self::NoTools { .. } => "model_without_tools",
         }
     }
 
@@ -102,6 +105,10 @@ impl TurnError {
             Self::ContextTooLong { .. } => Some("shorten the task, or use a model with a larger context"),
             Self::Unavailable { .. } => Some("test it with `drawloom doctor --keys`, or add a fallback (`user_tiers`)"),
             Self::BadRequest { .. } => Some("check the model's name and the agent's settings"),
+            Self::NoTools { .. } => Some(
+                "choose another model (`drawloom models list --remote PROVIDER` shows which ones take tools), or remove the \
+                 agent's tools; if the model takes them after all, set `options.capabilities.supports_tools: true`",
+            ),
             Self::Throttled { .. } | Self::Overloaded { .. } | Self::Cut { .. } | Self::Refused { .. } => None,
         }
     }
@@ -116,6 +123,8 @@ pub struct ModelCard {
     pub thinks: bool,
     /// Whether it thinks also while tools are on offer.
     pub thinks_with_tools: bool,
+    /// Whether it can call tools, when that is known.
+    pub takes_tools: Option<bool>,
     /// Whether the tools on offer count as tokens that it reads.
     pub counts_tools: bool,
     pub vision: bool,
@@ -127,10 +136,16 @@ pub struct ModelCard {
     pub price: Option<Price>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A model, as its provider lists it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedModel {
     pub id: String,
     pub title: Option<String>,
+    /// Tokens that fit in one conversation as the provider serves it now, when it says so.
+    pub context_tokens: Option<u64>,
+    /// Whether it can call tools, when the provider says so.
+    pub takes_tools: Option<bool>,
+    pub price: Option<Price>,
 }
 
 /// A model API. It returns typed failures, and never sleeps to please a provider nor tries again by itself.
@@ -138,6 +153,10 @@ pub struct ListedModel {
 pub trait Model: Send + Sync {
     /// What is known of `model` without asking.
     fn card(&self, model: &str) -> ModelCard;
+
+    /// Asks the provider about `model`, if it may say more than is known: `card` has the answer then. It returns soon, also when the
+    /// provider does not answer; an answer is kept for a while.
+    async fn look_up(&self, model: &str);
 
     /// What of these wishes `model` does not take, by name: it is left out of the request.
     fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str>;

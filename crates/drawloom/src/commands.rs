@@ -178,7 +178,6 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
     let filter = globals.log.as_deref().unwrap_or(default_log);
     logging::start(filter, globals.log_format, appearance(globals))?;
     match command {
-        Command::Init(init) => return init.perform(session),
         Command::Import(import) => return import.perform(session),
         Command::Skills(skills) => return skills.perform(session),
         Command::Status(status) => return status.perform(session),
@@ -200,6 +199,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
         .map_err(|error| CommandError::failed("no_runtime", format!("cannot start the async runtime: {error}")))?;
     let code = runtime.block_on(async {
         match command {
+            Command::Init(init) => init.perform(session).await,
             Command::Serve(serve) => serve.perform(session).await,
             Command::Run(run) => run.perform(session).await,
             Command::Batch(batch) => batch.perform(session).await,
@@ -227,8 +227,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Stop(stop) => stop.perform(session).await,
             Command::Restart(restart) => restart.perform(session).await,
             Command::Logs(logs) => logs.perform(session).await,
-            Command::Init(_)
-            | Command::Import(_)
+            Command::Import(_)
             | Command::Skills(_)
             | Command::Status(_)
             | Command::Man(_)

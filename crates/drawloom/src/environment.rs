@@ -17,6 +17,9 @@ pub(crate) const DATA_DIR: &str = "DRAWLOOM_DATA_DIR";
 /// What is logged.
 pub(crate) const LOG: &str = "DRAWLOOM_LOG";
 
+/// Where `init` looks for local model servers.
+pub(crate) const LOCAL_SERVERS: &str = "DRAWLOOM_LOCAL_SERVERS";
+
 /// A variable that is set to something.
 pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())

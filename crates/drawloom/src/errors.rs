@@ -84,6 +84,7 @@ errors! {
         "launcher_not_started": "The helper process for a command could not be started.", "Check the process limits of this machine.";
         "max_turns": "A coding CLI reached its maximum of turns.", "Give it a smaller task.";
         "model_auth": "The provider rejected the credential.", "Check the variable that `api_key_env` names; `drawloom doctor --keys` tests the key.";
+        "model_without_tools": "The agent has tools, and its model cannot call any.", "Choose another model, or remove the tools of the agent.";
         "model_bad_request": "The provider rejected the request as invalid.", "Check the model name and the settings of the agent.";
         "model_overloaded": "The provider is overloaded.", "Runs retry automatically; list more models under `tiers` to fall back on.";
         "model_refused": "The model refused to answer.", "Change the prompt, or use another model.";

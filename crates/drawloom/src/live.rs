@@ -370,11 +370,7 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
             output.note(format!("{} {}", output.beside(Style::Notice, "hint:"), shown(hint)));
         }
     }
-    let is_marked = |cost: Option<Amount>, assumed: Option<Amount>| cost.is_some() && assumed.is_some();
-    let tree = result.tree;
-    if is_marked(result.cost, result.assumed_cost)
-        || tree.is_some_and(|tree| is_marked(Some(tree.cost), tree.assumed_cost))
-    {
+    if result.assumed_cost.is_some() || result.tree.is_some_and(|tree| tree.assumed_cost.is_some()) {
         output.note(output.beside(Style::Dim, ASSUMED));
     }
     exit
@@ -385,7 +381,9 @@ fn figures(result: &RunResult, currency: &str) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(result.timings.total_ms.map(duration));
     let usage = &result.usage;
-    parts.push(format!("{} tokens ({} out)", count(usage.total()), count(usage.output_tokens)));
+    // Tokens without a price are estimated as well.
+    let mark = if result.assumed_cost.is_some() { "~" } else { "" };
+    parts.push(format!("{mark}{} tokens ({} out)", count(usage.total()), count(usage.output_tokens)));
     parts.extend(result.cost.map(|cost| assumed_money(cost, result.assumed_cost, currency)));
     if let Some(tree) = result.tree.filter(|tree| tree.children > 0) {
         let children = if tree.children == 1 { "1 child".to_owned() } else { format!("{} children", tree.children) };

@@ -12,12 +12,12 @@ use drawloom_contract::{
     choice::ModelName,
     definition::Definitions as _,
     failure::{Failure, FailureKind},
-    ids::Tenant,
+    ids::{AgentName, Tenant},
     model::{Model, TurnError},
 };
 use drawloom_models::Access;
 use drawloom_server::Models;
-use drawloom_substrate::{Candidate, ModelChoice, Tiers};
+use drawloom_substrate::{Candidate, Catalog, Finding, ModelChoice, Tiers, Weight};
 use drawloom_wire::models::{Key, ListedModel, Model as Listed, ModelList, ModelPrice, Provider, UserTier};
 
 use crate::{
@@ -84,9 +84,10 @@ pub(crate) fn failure(error: &TurnError) -> Failure {
         TurnError::Throttled { .. } | TurnError::Overloaded { .. } => FailureKind::Throttled,
         TurnError::Unavailable { .. } | TurnError::Cut { .. } => FailureKind::Unavailable,
         TurnError::Auth { .. } => FailureKind::Denied,
-        TurnError::Refused { .. } | TurnError::BadRequest { .. } | TurnError::ContextTooLong { .. } => {
-            FailureKind::Invalid
-        }
+        TurnError::Refused { .. }
+        | TurnError::BadRequest { .. }
+        | TurnError::ContextTooLong { .. }
+        | TurnError::NoTools { .. } => FailureKind::Invalid,
     };
     let failure = Failure::new(kind, error.code(), error.to_string());
     match error.hint() {
@@ -109,6 +110,35 @@ fn named(config: &Config, candidate: &Candidate) -> Option<ModelName> {
         },
         _ => None,
     }
+}
+
+/// The models that agents with tools ask, or may fall back on.
+pub(crate) fn asked_with_tools(catalog: &Catalog) -> BTreeSet<(AgentName, ModelName)> {
+    let mut asked = BTreeSet::new();
+    for agent in catalog.list(&Tenant::default_tenant()).iter().filter(|agent| !agent.tools.is_empty()) {
+        let chosen = agent.choices.values().flat_map(|choice| choice.candidates.iter().cloned());
+        let names = chosen.chain([ModelName::new(&agent.provider, &agent.model)]);
+        asked.extend(names.map(|name| (agent.name.clone(), name)));
+    }
+    asked
+}
+
+/// What is said of an agent with tools whose model takes none.
+pub(crate) fn takes_none(agent: &AgentName, model: &ModelName) -> String {
+    format!("agent {agent} has tools, but its model {model} takes none")
+}
+
+/// Agents with tools whose model takes none, as the config says.
+pub(crate) fn findings(catalog: &Catalog, models: &BTreeMap<String, Arc<dyn Model>>) -> Vec<Finding> {
+    let card = |name: &ModelName| Some(models.get(&name.provider)?.card(&name.model));
+    let asked = asked_with_tools(catalog).into_iter();
+    let mistaken = asked.filter(|(_, name)| card(name).is_some_and(|card| card.takes_tools == Some(false)));
+    let finding = |(agent, name): (AgentName, ModelName)| Finding {
+        weight: Weight::Warning,
+        at: ["agents", agent.as_str(), "tools"].map(str::to_owned).to_vec(),
+        message: takes_none(&agent, &name),
+    };
+    mistaken.map(finding).collect()
 }
 
 #[derive(Default)]

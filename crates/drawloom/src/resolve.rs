@@ -231,6 +231,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     findings.extend(skills.findings);
     findings.extend(unused_skills(&skill_table, config));
     findings.extend(bash::findings(&config.tools, &catalog));
+    findings.extend(crate::models::findings(&catalog, &models));
     findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog, loaded)));
     let mut executors = extra.executors.clone();
     executors.insert(EXECUTOR.to_owned(), cli_executor.clone());

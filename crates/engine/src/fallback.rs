@@ -65,6 +65,13 @@ pub(crate) struct Target {
 }
 
 impl Engine {
+    /// Has the provider of a model say what it knows of it, so that its card is true. It returns soon.
+    pub(crate) async fn look_up(&self, name: &ModelName) {
+        if let Some(provider) = self.parts.providers.get(&name.provider) {
+            provider.model.look_up(&name.model).await;
+        }
+    }
+
     /// The card of a model, if its provider is configured.
     pub(crate) fn card(&self, name: &ModelName) -> Option<ModelCard> {
         self.parts.providers.get(&name.provider).map(|provider| provider.model.card(&name.model))
@@ -82,6 +89,7 @@ impl RunTask {
             TurnError::Throttled { .. }
             | TurnError::Overloaded { .. }
             | TurnError::Unavailable { .. }
+            | TurnError::NoTools { .. }
             | TurnError::Auth { .. }
             | TurnError::Cut { .. } => Duration::from_millis(fallback.cooldown_ms),
             TurnError::Refused { .. } | TurnError::BadRequest { .. } | TurnError::ContextTooLong { .. } => {

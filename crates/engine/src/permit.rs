@@ -76,6 +76,7 @@ impl Permit {
                 TurnError::Unavailable { .. }
                 | TurnError::Cut { .. }
                 | TurnError::BadRequest { .. }
+                | TurnError::NoTools { .. }
                 | TurnError::Auth { .. },
             ) => CallEnd::Other,
         };

@@ -15,6 +15,7 @@ use drawloom_contract::{
     money::{Cost, Spent},
     record::{Body, Limit, Notice, TurnDone, TurnFailed, TurnStarted},
     time::Timestamp,
+    tool::ToolCard,
     usage::Usage,
     wait::Cause,
 };
@@ -46,8 +47,8 @@ pub(crate) const MOST_PARTS: usize = 16_384;
 pub(crate) struct Turns {
     /// What is reserved for the turn in flight.
     reserved: Option<Reservation>,
-    /// Most output tokens of the turn in flight.
-    granted: u32,
+    /// Tokens that the turn in flight reads, at most.
+    input: u64,
     /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
     pub(crate) unmasked: HashMap<u32, Value>,
     /// The ids of all calls so far.
@@ -81,6 +82,7 @@ impl RunTask {
             self.switch(plan.turn, attempt, target, not_made());
             return false;
         }
+        self.engine.look_up(&self.run.model).await;
         let Some(permit) = self.permit() else {
             // If it was woken because there is room in the budget, that is for somebody else now.
             for next in self.engine.budgets.pass_on(&self.owners, &self.key) {
@@ -90,16 +92,24 @@ impl RunTask {
             return true;
         };
         let model = self.run.model.clone();
-        let usual = || self.engine.card(&model).map_or(USUAL_MAX_TOKENS, |card| card.max_tokens);
+        let card = self.engine.card(&model);
+        let usual = || card.as_ref().map_or(USUAL_MAX_TOKENS, |card| card.max_tokens);
         let mut max_tokens = match (self.pinned.definition.max_tokens, self.run.switched) {
             (Some(asked), None) => asked,
             // What was meant for another model may be more than this one takes.
             (Some(asked), Some(_)) => asked.min(usual()),
             (None, _) => usual(),
         };
+        let counted: &[ToolCard] = if card.as_ref().is_none_or(|card| card.counts_tools) { &self.cards } else { &[] };
+        let input = estimate::input_tokens(&plan, counted);
+        self.turns.input = input;
+        if let Some(context) = card.as_ref().and_then(|card| card.context_tokens) {
+            max_tokens = max_tokens.min(estimate::room(context, input));
+        }
+        let ask = Ask { input, max_tokens, price: self.engine.price(&model), last_turn: !plan.tools };
         let mut reserved = Spent::default();
         if !self.owners.is_empty() {
-            match self.reserve(&plan, max_tokens).await {
+            match self.reserve(ask).await {
                 Grant::Granted { reserved: taken, max_tokens: granted } => {
                     reserved = taken;
                     self.turns.reserved = Some(Reservation::new(&self.engine, &self.owners, taken));
@@ -116,8 +126,8 @@ impl RunTask {
             }
         }
         // Without a budget nothing is set aside; the estimate is what the turn is assumed to cost when the provider never says.
-        if self.owners.is_empty() && self.engine.price(&model).is_some() {
-            reserved = self.ask_for(&plan, max_tokens).most(u64::from(max_tokens));
+        if self.owners.is_empty() && ask.price.is_some() {
+            reserved = ask.most(u64::from(max_tokens));
         }
         self.push(Body::TurnStarted(TurnStarted {
             turn: plan.turn,
@@ -126,7 +136,6 @@ impl RunTask {
             reserved: reserved.tokens,
             reserved_cost: Some(reserved.cost).filter(|cost| *cost > Cost(0)),
         }));
-        self.turns.granted = max_tokens;
         let effort = self.run.switched.map_or(self.pinned.definition.effort, |(_, effort)| effort);
         let request = TurnRequest {
             run: self.key.clone(),
@@ -146,21 +155,9 @@ impl RunTask {
         true
     }
 
-    /// What a turn would take.
-    fn ask_for(&self, plan: &TurnPlan, max_tokens: u32) -> Ask {
-        let counts_tools = self.engine.card(&self.run.model).is_none_or(|card| card.counts_tools);
-        Ask {
-            input: estimate::input_tokens(plan, if counts_tools { &self.cards } else { &[] }),
-            max_tokens,
-            price: self.engine.price(&self.run.model),
-            last_turn: !plan.tools,
-        }
-    }
-
     /// Sets aside what a turn may take from the tree's budget.
-    async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
+    async fn reserve(&mut self, ask: Ask) -> Grant {
         self.open_accounts().await;
-        let ask = self.ask_for(plan, max_tokens);
         let (grant, next) = self.engine.budgets.reserve(&self.owners, &self.key, ask);
         for next in next {
             self.engine.wake(next);
@@ -233,9 +230,9 @@ impl RunTask {
     }
 
     fn end_turn(&mut self, turn: u32, mut result: Turn) {
-        let assumed = result.usage.total() == 0 && self.run.reserved.tokens > 0;
+        let assumed = result.usage.total() == 0;
         if assumed {
-            result.usage = self.reserved_usage();
+            result.usage = estimate::usage(self.turns.input, &result);
         }
         let cost = result.cost.or_else(|| Some(price::cost(&self.engine.price(&self.run.model)?, &result.usage)));
         self.settle(Spent { tokens: result.usage.total(), cost: cost.unwrap_or_default() });
@@ -263,9 +260,13 @@ impl RunTask {
             masked,
             stop_reason: result.stop_reason,
         }));
+        let is_first = self.run.view.assumed.is_none();
         self.push(Body::Usage { turn, usage: result.usage, cost, assumed });
-        if assumed {
-            let text = format!("{} reported no usage for turn {turn}; the reserved amount is assumed", self.run.model);
+        if assumed && is_first {
+            let text = format!(
+                "{} reported no usage for turn {turn}; the tokens of this and later such turns are estimated",
+                self.run.model
+            );
             self.push(Body::Notice { notice: Notice::UsageAssumed, text });
         }
         if masked_thoughts > 0 {
@@ -336,13 +337,6 @@ impl RunTask {
         self.push(Body::Notice { notice: Notice::UsageAssumed, text });
     }
 
-    /// What is set aside for the turn in flight, as tokens read and written.
-    fn reserved_usage(&self) -> Usage {
-        let output = u64::from(self.turns.granted).min(self.run.reserved.tokens);
-        let input_tokens = self.run.reserved.tokens - output;
-        Usage { input_tokens, output_tokens: output, ..Usage::default() }
-    }
-
     /// When a failed turn is tried again, and whether that counts.
     fn retry(&self, error: &TurnError) -> (Option<Timestamp>, bool) {
         let tries = self.run.counted_failures;
@@ -369,6 +363,7 @@ impl RunTask {
             TurnError::Cut { .. } => (left.then(|| backoff(250, tries)), true),
             TurnError::Refused { .. }
             | TurnError::BadRequest { .. }
+            | TurnError::NoTools { .. }
             | TurnError::Auth { .. }
             | TurnError::ContextTooLong { .. } => (None, false),
         }

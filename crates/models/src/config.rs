@@ -137,6 +137,10 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-harmless" = "what requests to the model contain"))]
     pub parallel_tool_calls: Option<bool>,
+    /// Whether they can call tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-harmless" = "what requests to the model contain"))]
+    pub supports_tools: Option<bool>,
     /// Context window, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]

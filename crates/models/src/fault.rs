@@ -32,6 +32,8 @@ pub enum FailKind {
     Auth,
     /// The conversation exceeds the context window.
     ContextTooLong,
+    /// The model cannot call tools.
+    NoTools,
 }
 
 impl FailKind {
@@ -45,6 +47,7 @@ impl FailKind {
             Self::BadRequest => TurnError::BadRequest { message },
             Self::Auth => TurnError::Auth { message },
             Self::ContextTooLong => TurnError::ContextTooLong { message },
+            Self::NoTools => TurnError::NoTools { message },
         }
     }
 }
@@ -158,6 +161,9 @@ impl ProviderError {
         let says_throttled = says(&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"]);
         let says_auth = says(&["authentication_error", "permission_error", "invalid_api_key", "permission_denied"]);
         let too_long = mentions(TOO_LONG_MESSAGES);
+        if mentions(NO_TOOLS_MESSAGES) && matches!(status, Some(400 | 404 | 422 | 500) | None) {
+            return FailKind::NoTools;
+        }
         match status {
             Some(401 | 403) => FailKind::Auth,
             Some(408 | 409 | 425) => FailKind::Unavailable,
@@ -207,6 +213,16 @@ const TOO_LONG_MESSAGES: &[&str] = &[
     "exceed context limit",
     "exceeds the available context size",
     "exceeds the maximum number of tokens",
+];
+
+/// What servers say of a model that cannot call tools. None has a code for it. Ollama: ollama/ollama#11131; OpenRouter:
+/// evalstate/fast-agent#122; llama.cpp without its templates: defilantech/LLMKube#126; vLLM without a parser:
+/// vllm-project/vllm#9986.
+const NO_TOOLS_MESSAGES: &[&str] = &[
+    "does not support tools",
+    "no endpoints found that support tool use",
+    "tools param requires --jinja flag",
+    "tool choice requires --enable-auto-tool-choice",
 ];
 
 /// `text` on one line, and not too much of it.
@@ -268,6 +284,13 @@ mod tests {
                 FailKind::ContextTooLong,
             ),
             (400, code("content_filter", "filtered"), FailKind::Refused),
+            (400, error("api_error", "registry.ollama.ai/library/gemma3:4b does not support tools"), FailKind::NoTools),
+            (
+                404,
+                json!({ "error": { "message": "No endpoints found that support tool use. To learn", "code": 404 } }),
+                FailKind::NoTools,
+            ),
+            (500, error("server_error", "tools param requires --jinja flag"), FailKind::NoTools),
             (422, json!({ "detail": [{ "msg": "field required" }] }), FailKind::BadRequest),
             (302, json!(null), FailKind::BadRequest),
             (

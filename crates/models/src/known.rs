@@ -1,7 +1,7 @@
 //! What is known of models before they are asked, by the beginning of their names.
 
 use drawloom_contract::{
-    model::ModelCard,
+    model::{ListedModel, ModelCard},
     money::{Cost, Price},
 };
 
@@ -12,6 +12,8 @@ use crate::{Capabilities, Driver};
 pub(crate) struct Known {
     /// Tokens that fit.
     pub(crate) context: Option<u64>,
+    /// Whether it can call tools.
+    pub(crate) tools: Option<bool>,
     /// Output tokens of a turn, unless the agent says otherwise.
     pub(crate) max_tokens: u32,
     pub(crate) thinking: Thinking,
@@ -225,6 +227,7 @@ impl Known {
         let cost = |dollars: f64| Cost::from_units(dollars).unwrap_or_default();
         Self {
             context: Some(row.context),
+            tools: Some(true),
             max_tokens: row.max_tokens,
             thinking: row.thinking,
             thinking_disabled: false,
@@ -246,6 +249,7 @@ impl Known {
     fn unlisted() -> Self {
         Self {
             context: None,
+            tools: None,
             max_tokens: 8_192,
             thinking: Thinking::Never,
             thinking_disabled: false,
@@ -274,6 +278,15 @@ impl Known {
         self.cache = capabilities.native_prompt_cache.unwrap_or(self.cache);
         self.parallel_calls = capabilities.parallel_tool_calls.or(self.parallel_calls);
         self.context = capabilities.max_context_tokens.or(self.context);
+        self.tools = capabilities.supports_tools.or(self.tools);
+        self
+    }
+
+    /// The same with what the provider says of the model, where the config says nothing.
+    pub(crate) fn looked_up(mut self, found: &ListedModel, capabilities: &Capabilities) -> Self {
+        self.context = capabilities.max_context_tokens.or(found.context_tokens).or(self.context);
+        self.tools = capabilities.supports_tools.or(found.takes_tools).or(self.tools);
+        self.price = found.price.or(self.price);
         self
     }
 
@@ -284,10 +297,13 @@ impl Known {
             Some(family) => format!("{family}-chat"),
             None => format!("{model}{PLAIN_SUFFIX}"),
         };
+        // A small model needs room for the question too.
+        let half = self.context.and_then(|context| u32::try_from((context / 2).max(1)).ok()).unwrap_or(u32::MAX);
         ModelCard {
             counts_tools: true,
             context_tokens: self.context,
-            max_tokens: self.max_tokens,
+            max_tokens: self.max_tokens.min(half),
+            takes_tools: self.tools,
             thinks: self.thinking != Thinking::Never,
             thinks_with_tools: !matches!(self.thinking, Thinking::Never | Thinking::NotWithTools),
             vision: self.vision,
@@ -355,6 +371,7 @@ mod tests {
             supports_vision: Some(false),
             native_prompt_cache: Some(false),
             parallel_tool_calls: Some(false),
+            supports_tools: Some(false),
             max_context_tokens: Some(4_096),
         };
         let configured = Known::of(Driver::Anthropic, "local", &capabilities);

@@ -15,6 +15,9 @@ pub mod fuzzing;
 mod intake;
 mod known;
 mod limits;
+mod listing;
+mod local;
+mod lookup;
 mod openai;
 mod rates;
 mod remote;
@@ -36,6 +39,7 @@ pub use access::{Access, access};
 pub use config::{Capabilities, Driver, OpenaiApi, Options, ProviderConfig, Summary};
 pub use fault::FailKind;
 pub use limits::LIMITS;
+pub use local::{LOCAL_ADDRESSES, LocalServer, find_local};
 pub use script::{Call, Fail, Rule, Script, When};
 pub use secret::Secret;
 

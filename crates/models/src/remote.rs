@@ -21,10 +21,12 @@ use futures::future::{Either, select};
 use serde_json::Value;
 
 use crate::{
-    Driver, Options, Secret,
+    Capabilities, Driver, Options, Secret,
     fault::{FailKind, Fault},
+    host,
     intake::{Intake, Progress, Reader},
     known::Known,
+    lookup::Answers,
     rates, trace,
 };
 
@@ -104,6 +106,8 @@ pub(crate) struct Remote {
     client: Configured,
     clock: Arc<dyn Clock>,
     options: Options,
+    /// What the server said of its models.
+    pub(crate) answers: Answers,
 }
 
 impl Remote {
@@ -120,17 +124,57 @@ impl Remote {
             address.split_once('?').map_or((address, None), |(address, query)| (address, Some(query)));
         let root = api.root(address.trim_end_matches('/'));
         let query = query.map(str::to_owned);
-        Self { provider: provider.into(), api, root, query, key, client, clock, options: options.clone() }
+        let (provider, options, answers) = (provider.into(), options.clone(), Answers::default());
+        Self { provider, api, root, query, key, client, clock, options, answers }
     }
 
     fn known(&self, model: &str) -> Known {
-        self.api.known(model, &self.options)
+        let known = self.api.known(model, &self.options);
+        match self.answers.find(model) {
+            Some(found) => known.looked_up(&found, &self.options.capabilities),
+            None => known,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Whether it is a server that others made, which speaks an API of OpenAI.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let host = host(&self.root).unwrap_or_default();
+        self.api.driver() == Driver::Openai
+            && !host.eq_ignore_ascii_case("api.openai.com")
+            && !host.ends_with(".api.openai.com")
+    }
+
+    /// Whether the server may know more of its models than the config says.
+    pub(crate) fn may_say_more(&self) -> bool {
+        let Capabilities { max_context_tokens, supports_tools, .. } = self.options.capabilities;
+        self.is_elsewhere() && (max_context_tokens.is_none() || supports_tools.is_none())
+    }
+
+    /// Where the server's own addresses begin: before the `/v1` of OpenAI's.
+    pub(crate) fn server_url(&self) -> &str {
+        self.root.strip_suffix("/v1").unwrap_or(&self.root)
+    }
+
+    /// Where the models are listed. Azure lists them beside its deployments.
+    pub(crate) fn list_url(&self) -> String {
+        match self.root.split_once("/deployments/") {
+            Some((beside, _)) => self.with_query(format!("{beside}{}", self.api.list_path())),
+            None => self.url(self.api.list_path()),
+        }
     }
 
     fn url(&self, path: &str) -> String {
+        self.with_query(format!("{}{path}", self.root))
+    }
+
+    fn with_query(&self, url: String) -> String {
         match &self.query {
-            Some(query) => format!("{}{path}{}{query}", self.root, if path.contains('?') { '&' } else { '?' }),
-            None => format!("{}{path}", self.root),
+            Some(query) => format!("{url}{}{query}", if url.contains('?') { '&' } else { '?' }),
+            None => url,
         }
     }
 
@@ -138,7 +182,7 @@ impl Remote {
     async fn send(
         &self,
         method: Method,
-        path: &str,
+        url: String,
         headers: Vec<(&'static str, String)>,
         body: Option<&Value>,
     ) -> Result<Response, Fault> {
@@ -157,8 +201,7 @@ impl Remote {
                 None => bearer = Some(key.reveal().to_owned()),
             }
         }
-        let request =
-            Request { method, url: self.url(path), bearer, headers, json: body.map(|b| b.to_string().into_bytes()) };
+        let request = Request { method, url, bearer, headers, json: body.map(|b| b.to_string().into_bytes()) };
         let timeout = self.options.header_timeout_ms.map_or(HEADER_TIMEOUT, Duration::from_millis);
         match self.within(timeout, self.client.send(request)).await {
             Some(Ok(response)) => Ok(response),
@@ -173,7 +216,7 @@ impl Remote {
     async fn ask(&self, request: &TurnRequest, deltas: &dyn Deltas) -> Result<Turn, Fault> {
         let EncodedRequest { body, headers, reader } =
             self.api.encode(request, &self.known(&request.model), &self.options);
-        let mut response = self.send(Method::Post, self.api.turn_path(), headers, Some(&body)).await?;
+        let mut response = self.send(Method::Post, self.url(self.api.turn_path()), headers, Some(&body)).await?;
         drop(body);
         tracing::debug!(status = response.status(), "model answered");
         self.check(&mut response).await?;
@@ -192,18 +235,17 @@ impl Remote {
         Ok(Turn { closed_until, ..intake.finish(deltas)? })
     }
 
-    async fn fetch_list(&self) -> Result<Vec<ListedModel>, Fault> {
-        let mut response = self.send(Method::Get, self.api.list_path(), Vec::new(), None).await?;
+    /// The JSON that the server answers.
+    pub(crate) async fn fetch_json(&self, method: Method, url: &str, body: Option<&Value>) -> Result<Value, Fault> {
+        let mut response = self.send(method, url.to_owned(), Vec::new(), body).await?;
         self.check(&mut response).await?;
         let body = match self.within(self.idle(), response.bytes(MOST_LIST)).await {
             Some(Ok(body)) => body,
             Some(Err(error)) => return Err(Fault::new(FailKind::Unavailable, explain(&error))),
             None => return Err(Fault::new(FailKind::Unavailable, "timed out reading the list of models")),
         };
-        let list: Value = serde_json::from_slice(&body).map_err(|error| {
-            Fault::new(FailKind::Unavailable, format!("invalid JSON in the list of models: {error}"))
-        })?;
-        Ok(listed(&list))
+        serde_json::from_slice(&body)
+            .map_err(|error| Fault::new(FailKind::Unavailable, format!("invalid JSON in the list of models: {error}")))
     }
 
     /// Fails unless the status is a success.
@@ -232,7 +274,7 @@ impl Remote {
     }
 
     /// What comes of `work` within `limit`.
-    async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let sleep = self.clock.sleep_awake_until(self.clock.awake().after(limit));
         match select(pin!(work), sleep).await {
             Either::Left((done, _)) => Some(done),
@@ -245,6 +287,10 @@ impl Remote {
 impl Model for Remote {
     fn card(&self, model: &str) -> ModelCard {
         self.known(model).card(self.api.driver(), model)
+    }
+
+    async fn look_up(&self, model: &str) {
+        self.look_up_model(model).await;
     }
 
     /// Encodes a request and looks what is missing in it, so that no rule is written twice.
@@ -278,6 +324,10 @@ impl Model for Remote {
     }
 
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
+        if !request.tools.is_empty() && self.known(&request.model).tools == Some(false) {
+            let message = format!("{}/{} at {} takes no tools", self.provider, request.model, self.root);
+            return Err(TurnError::NoTools { message });
+        }
         trace::in_span(&self.provider, &request, async {
             self.ask(&request, deltas)
                 .await
@@ -287,20 +337,9 @@ impl Model for Remote {
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
-        self.fetch_list().await.map_err(|fault| fault.into_error(&self.provider, self.key.as_ref()))
+        let listed = self.survey(None).await.map(|(_, models)| models);
+        listed.map_err(|fault| fault.into_error(&self.provider, self.key.as_ref()))
     }
-}
-
-/// The models of a list; Anthropic has a title for each.
-fn listed(list: &Value) -> Vec<ListedModel> {
-    let data = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    data.iter()
-        .filter_map(|model| {
-            let id = model.get("id")?.as_str()?.to_owned();
-            let title = model.get("display_name").and_then(Value::as_str).map(str::to_owned);
-            Some(ListedModel { title: title.filter(|title| *title != id), id })
-        })
-        .collect()
 }
 
 /// Reads pieces of a body and fails when none comes in time. One timer serves many pieces.

@@ -70,6 +70,7 @@ impl Model for Script {
             max_tokens: 8192,
             thinks: true,
             thinks_with_tools: true,
+            takes_tools: Some(true),
             counts_tools: false,
             vision: true,
             native_cache: false,
@@ -78,12 +79,14 @@ impl Model for Script {
         }
     }
 
+    async fn look_up(&self, _: &str) {}
+
     fn ignored(&self, _: &str, _: &Sampling, _: Option<Effort>) -> Vec<&'static str> {
         Vec::new()
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
-        Ok(vec![ListedModel { id: ONLY_MODEL.into(), title: None }])
+        Ok(vec![ListedModel { id: ONLY_MODEL.into(), ..ListedModel::default() }])
     }
 
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {

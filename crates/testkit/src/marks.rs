@@ -72,6 +72,10 @@ impl Model for MarkedModel {
         self.inner.card(model)
     }
 
+    async fn look_up(&self, model: &str) {
+        self.inner.look_up(model).await;
+    }
+
     fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
         self.inner.ignored(model, sampling, effort)
     }

@@ -6,6 +6,7 @@ mod asked;
 mod chat;
 mod deepseek;
 mod log;
+mod makes;
 mod openai;
 mod proof;
 mod reply;
@@ -29,6 +30,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 pub use asked::Asked;
 pub use log::{Call, Outcome};
+pub use makes::{Make, ServedModel};
 pub use reply::{Ending, Raw, Refusal, Reply, RetryAfter, ServerReply};
 pub use wall::WallClock;
 
@@ -53,6 +55,12 @@ pub enum Shape {
 pub struct Settings {
     /// Whose API it speaks.
     pub shape: Shape,
+    /// Whose server it is, of those that speak Chat Completions.
+    pub make: Make,
+    /// The models of a server that is not OpenAI's.
+    pub models: Vec<ServedModel>,
+    /// Whether it says what a turn took.
+    pub counts: bool,
     /// The only key that it takes; any, or none, when absent.
     pub key: Option<String>,
     /// The concurrency limit; more calls are refused at once.
@@ -73,6 +81,9 @@ impl Settings {
         let status = if shape == Shape::Anthropic { 529 } else { 503 };
         Self {
             shape,
+            make: Make::Openai,
+            models: Vec::new(),
+            counts: true,
             key: None,
             max_concurrent: None,
             refusal: Refusal::new(status, "Overloaded"),
@@ -117,6 +128,8 @@ struct Shared {
     script: Box<Script>,
     log: Log,
     kept: Mutex<Vec<Asked>>,
+    /// Paths that were asked for beside turns.
+    others: Mutex<Vec<String>>,
     connections: AtomicUsize,
 }
 
@@ -141,6 +154,7 @@ impl Provider {
             script: Box::new(script),
             log,
             kept: Mutex::default(),
+            others: Mutex::default(),
             connections: AtomicUsize::new(0),
         });
         let task = tokio::spawn(server::serve(listener, Arc::clone(&shared)));
@@ -165,6 +179,11 @@ impl Provider {
     /// The first requests for turns that it got, in order.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The paths that were asked for beside turns, in order.
+    pub fn others(&self) -> Vec<String> {
+        self.shared.others.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many connections were made to it.

@@ -6,21 +6,30 @@ use std::{
     fs::OpenOptions,
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use clap::Args;
+use drawloom_models::{LOCAL_ADDRESSES, LocalServer};
 use serde_json::json;
 
 use crate::{
     cli::Look,
+    clock::SystemClock,
     commands::Session,
     config,
     dotenv::DotEnv,
+    environment,
     exit::{CommandError, Exit},
-    output::{Format, Style},
+    output::{Format, Style, count},
     project::Project,
     trust,
 };
+
+use text::{Local, Source};
+
+/// Agents that read files need more tokens of context than this.
+const LITTLE_CONTEXT: u64 = 16_384;
 
 /// The file that is written unless another one is named.
 const FILE: &str = "drawloom.yaml";
@@ -40,13 +49,17 @@ pub struct Init {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
+    /// Look for local model servers at these addresses when no API key is set; none with an empty value [default: the usual ports of
+    /// Ollama, LM Studio, llama.cpp and vLLM on 127.0.0.1]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', env = environment::LOCAL_SERVERS, hide_env_values = true)]
+    local: Option<Vec<String>>,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
 
 impl Init {
-    pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let file = self.file.clone().unwrap_or_else(|| FILE.into());
         let asks = !self.yes && session.output.format() == Format::Human && io::stdin().is_terminal();
         if file.symlink_metadata().is_ok() && !self.force {
@@ -67,7 +80,11 @@ impl Init {
                 used.push(maker);
             }
         }
-        let mut text = text::config(&used);
+        let source = match used.is_empty() {
+            false => Source::Makers(used),
+            true => self.look_for_local(session, asks).await?.map_or(Source::Script, Source::Local),
+        };
+        let mut text = text::config(&source);
         if let Some(data) = exposed(&file, session)? {
             let folder = file.with_file_name(WORKSPACE);
             std::fs::create_dir_all(&folder).map_err(|error| {
@@ -93,18 +110,37 @@ impl Init {
         if let Err(error) = trust::agree(&file) {
             session.output.note(format!("the config is not trusted yet: {error}; `drawloom trust` tries again"));
         }
-        self.report(session, &files, &used);
+        self.report(session, &files, &source);
         Ok(Exit::Done)
     }
 
+    /// A server on this machine with a model that an agent can use.
+    async fn look_for_local(&self, session: &Session, asks: bool) -> Result<Option<Local>, CommandError> {
+        let usual = || LOCAL_ADDRESSES.map(str::to_owned).to_vec();
+        let mut addresses = self.local.clone().unwrap_or_else(usual);
+        addresses.retain(|address| !address.is_empty());
+        for server in drawloom_models::find_local(&addresses, Arc::new(SystemClock)).await {
+            let LocalServer { title, provider, base_url, model } = server;
+            let Some(model) = model else {
+                session.output.note(format!("{title} answers at {base_url}, but none of its models takes tools"));
+                continue;
+            };
+            let question = format!("{title} answers at {base_url}. Use its model {}?", model.id);
+            if !asks || ask(session, &question, DefaultAnswer::Yes)? {
+                return Ok(Some(Local { title, provider, base_url, model }));
+            }
+        }
+        Ok(None)
+    }
+
     /// Says what was written: the config, then what belongs to it.
-    fn report(&self, session: &Session, files: &[PathBuf], used: &[&text::Maker]) {
+    fn report(&self, session: &Session, files: &[PathBuf], source: &Source) {
         let output = &session.output;
         let file = &files[0];
-        let names: Vec<&str> = used.iter().map(|maker| maker.provider).collect();
+        let names: Vec<&str> = source.providers();
         if output.format() == Format::Json {
             return output.json(&json!({
-                "file": file, "files": files, "providers": if names.is_empty() { vec!["script"] } else { names },
+                "file": file, "files": files, "providers": names,
                 "agents": text::AGENTS,
             }));
         }
@@ -112,13 +148,25 @@ impl Init {
         for other in &files[1..] {
             output.line(format!("{} {}, for editors", output.styled(Style::Good, "✓ wrote"), other.display()));
         }
-        match names.is_empty() {
-            true => {
+        match source {
+            Source::Script => {
                 let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();
                 output.line(format!("  no key is set ({}): a script plays the model for now", keys.join(", ")));
             }
-            false => {
+            Source::Makers(_) => {
                 output.line(format!("  using the keys of {}; the config contains only their names", names.join(", ")))
+            }
+            Source::Local(local) => {
+                let Local { title, base_url, model, .. } = local;
+                output
+                    .line(format!("  no key is set, but {title} answers at {base_url}: using its model {}", model.id));
+                if let Some(context) = model.context_tokens.filter(|context| *context < LITTLE_CONTEXT) {
+                    output.note(format!(
+                        "{title} gives {} a context of {} tokens, which is little for an agent; docs/models.md says how to raise it",
+                        model.id,
+                        count(context)
+                    ));
+                }
             }
         }
         let at = if file == Path::new(FILE) { String::new() } else { format!(" --config {}", file.display()) };

@@ -2,7 +2,10 @@
 
 use clap::Subcommand;
 
-use drawloom_wire::models::{Key, ListModels, Model, ModelList};
+use drawloom_wire::{
+    models::{Key, ListModels, ListedModel, Model, ModelList, ModelPrice},
+    runs::Amount,
+};
 
 use crate::{
     cli::{Look, Quiet},
@@ -49,16 +52,42 @@ impl Models {
             (Format::Human, None) if ids.quiet => {
                 output.ids(list.models.iter().map(|model| format!("{}/{}", model.provider, model.model)));
             }
-            (Format::Human, Some(remote)) => output.table(
-                [Column::new("model"), Column::new("title").shrinks_to(10).optional(1)],
-                remote.iter().map(|model| {
-                    [Text::new(&model.id).style(Style::Bold), Text::new(model.title.clone().unwrap_or_default())]
-                }),
-            ),
+            (Format::Human, Some(remote)) => show_remote(output, remote),
             (Format::Human, None) => show(output, &list),
         }
         Ok(Exit::Done)
     }
+}
+
+/// What a provider has, with what it says of it.
+fn show_remote(output: &Output, remote: &[ListedModel]) {
+    let name = |model: &ListedModel| Text::new(&model.id).style(Style::Bold);
+    let title = |model: &ListedModel| Text::new(model.title.clone().unwrap_or_default());
+    let says_more = |model: &ListedModel| model.context_tokens.is_some() || model.takes_tools.is_some();
+    if !remote.iter().any(says_more) {
+        let columns = [Column::new("model"), Column::new("title").shrinks_to(10).optional(1)];
+        return output.table(columns, remote.iter().map(|model| [name(model), title(model)]));
+    }
+    let dollars = |amount: Option<Amount>| Text::new(amount.map(|amount| money(amount, "USD")).unwrap_or_default());
+    let columns = [
+        Column::new("model").shrinks_to(20).keeps_end(),
+        Column::new("title").shrinks_to(10).optional(2),
+        Column::new("context").right(),
+        Column::new("tools"),
+        Column::new("in / 1M").right().optional(1),
+        Column::new("out / 1M").right().optional(1),
+    ];
+    let row = |model: &ListedModel| {
+        let tools = match model.takes_tools {
+            Some(true) => Text::new("yes"),
+            Some(false) => Text::new("no").style(Style::Notice),
+            None => Text::new("unknown").style(Style::Dim),
+        };
+        let context = Text::new(model.context_tokens.map(count).unwrap_or_default());
+        let price = |of: fn(&ModelPrice) -> Amount| dollars(model.price.as_ref().map(of));
+        [name(model), title(model), context, tools, price(|price| price.input), price(|price| price.output)]
+    };
+    output.table(columns, remote.iter().map(row));
 }
 
 const COLUMNS: [Column; 9] = [
@@ -105,7 +134,7 @@ fn show(output: &Output, list: &ModelList) {
 
 fn row(list: &ModelList, model: &Model) -> [Text; 9] {
     let names = |names: &[String]| Text::new(names.join(", "));
-    let price = |of: fn(&drawloom_wire::models::ModelPrice) -> drawloom_wire::runs::Amount| match &model.price {
+    let price = |of: fn(&ModelPrice) -> Amount| match &model.price {
         Some(price) => Text::new(money(of(price), &list.currency)),
         None => Text::new("unknown").style(Style::Dim),
     };

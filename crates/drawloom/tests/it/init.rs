@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use drawloom_testkit::providers::{Make, Provider, ServedModel, Settings, parrot};
+
 use crate::support::{Home, Ran};
 
 const KEYS: [(&str, &str); 3] =
@@ -101,4 +103,50 @@ fn what_it_writes_runs_where_the_data_is_inside_the_folder() {
     assert!(made.stderr.contains("contains the data directory"), "{made:?}");
     assert!(home.path().join("workspace").is_dir());
     home.run(&["run", "lead", "hello"]).exits(0);
+}
+
+async fn server(make: Make, models: Vec<ServedModel>) -> Provider {
+    Provider::start(Settings::of(make, models), parrot).await.expect("a free port")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_key_it_finds_a_local_server_and_a_model_that_takes_tools() {
+    let without = || ServedModel::new("gemma3:1b", 8_192).without_tools();
+    for (make, provider) in
+        [(Make::Ollama, "ollama"), (Make::LmStudio, "lmstudio"), (Make::LlamaCpp, "llamacpp"), (Make::Vllm, "vllm")]
+    {
+        let fit = ServedModel::new("qwen3:8b", 32_768);
+        let models = if make == Make::Ollama { vec![without(), fit] } else { vec![fit] };
+        let server = server(make, models).await;
+        // A port without a server comes first, so the found one is not the first that is asked.
+        let local = format!("127.0.0.1:1,{}", server.address());
+        let home = empty();
+        let made = with_keys(&home, 0, &["init", "--local", &local]).exits(0);
+        assert!(made.stdout.contains("using its model qwen3:8b"), "{made:?}");
+        let text = fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+        let line = format!("{provider}: {{ driver: openai, base_url: \"http://{}/v1\" }}", server.address());
+        assert!(text.contains(&line), "{text}");
+        assert!(with_keys(&home, 0, &["validate"]).exits(0).stdout.contains("no mistakes"), "{text}");
+        let ran = with_keys(&home, 0, &["run", "lead", "call Glob {\"pattern\":\"*.yaml\"}"]).exits(0);
+        assert!(ran.stdout.contains("drawloom.yaml"), "{ran:?}");
+        let json = with_keys(&home, 0, &["init", "--force", "--json", "--local", &local]).exits(0).json();
+        assert_eq!(json["providers"], serde_json::json!([provider]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_server_is_not_used_when_a_key_is_set_or_no_model_takes_tools() {
+    let only = server(Make::Ollama, vec![ServedModel::new("gemma3:1b", 8_192).without_tools()]).await;
+    let local = only.address().to_string();
+    let home = empty();
+    let made = with_keys(&home, 0, &["init", "--local", &local]).exits(0);
+    assert!(made.stdout.contains("a script plays the model"), "{made:?}");
+    assert!(made.stderr.contains("none of its models takes tools"), "{made:?}");
+    let fit = server(Make::Vllm, vec![ServedModel::new("qwen3:8b", 4_096)]).await;
+    let local = fit.address().to_string();
+    let made = with_keys(&home, 1, &["init", "--force", "--local", &local]).exits(0);
+    assert!(made.stdout.contains("using the keys of anthropic"), "{made:?}");
+    assert_eq!(fit.connections(), 0);
+    let made = with_keys(&home, 0, &["init", "--force", "--local", &local]).exits(0);
+    assert!(made.stderr.contains("a context of 4,096 tokens"), "{made:?}");
 }

@@ -53,6 +53,7 @@ mod projects;
 mod providers;
 mod raw;
 mod readme;
+mod recipes;
 mod recording;
 mod retry;
 mod run;

@@ -113,6 +113,7 @@ impl Home {
             .env("HOME", self.path())
             .env("DRAWLOOM_DATA_DIR", self.data())
             .env("TZ", "UTC")
+            .env("DRAWLOOM_LOCAL_SERVERS", "")
             .stdin(Stdio::null());
         command
     }

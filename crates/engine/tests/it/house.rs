@@ -163,6 +163,10 @@ impl Model for Metered {
         self.0.card(model)
     }
 
+    async fn look_up(&self, model: &str) {
+        self.0.look_up(model).await;
+    }
+
     fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
         self.0.ignored(model, sampling, effort)
     }

@@ -15,6 +15,7 @@ mod following_trees;
 mod house;
 mod limiting;
 mod limits;
+mod looking_up;
 mod providers;
 mod resuming;
 mod retrying;

@@ -61,6 +61,7 @@ pub(crate) fn card() -> ModelCard {
         max_tokens: 1_000,
         thinks: true,
         thinks_with_tools: true,
+        takes_tools: None,
         counts_tools: true,
         vision: true,
         native_cache: true,
@@ -97,6 +98,8 @@ impl Model for Bearing {
         tokio::time::sleep(self.takes).await;
         Ok(answer("borne", u64::from(request.max_tokens.min(900))))
     }
+
+    async fn look_up(&self, _: &str) {}
 
     fn ignored(&self, _: &str, sampling: &Sampling, _: Option<Effort>) -> Vec<&'static str> {
         if sampling.top_k.is_some() { vec!["top_k"] } else { vec![] }
@@ -178,6 +181,8 @@ impl Model for Thinker {
         let thoughts = if thinks { vec![thought] } else { vec![] };
         Ok(Turn { thoughts, calls, stop_reason, ..answer(&format!("{} {turn}", self.name), 50) })
     }
+
+    async fn look_up(&self, _: &str) {}
 
     fn ignored(&self, _: &str, sampling: &Sampling, _: Option<Effort>) -> Vec<&'static str> {
         if sampling.top_k.is_some() { vec!["top_k"] } else { vec![] }

@@ -53,6 +53,8 @@ impl Model for Readers {
         card()
     }
 
+    async fn look_up(&self, _: &str) {}
+
     fn ignored(&self, _: &str, _: &Sampling, _: Option<Effort>) -> Vec<&'static str> {
         Vec::new()
     }

@@ -140,7 +140,11 @@ async fn what_no_api_takes_is_left_out_or_said_otherwise() {
 #[tokio::test]
 async fn models_are_listed() {
     let listed = async |shape| Fixture::new(shape, parrot).await.model.list().await.expect("a list");
-    let model = |id: &str, title: Option<&str>| ListedModel { id: id.into(), title: title.map(str::to_owned) };
+    let model = |id: &str, title: Option<&str>| ListedModel {
+        id: id.into(),
+        title: title.map(str::to_owned),
+        ..ListedModel::default()
+    };
     assert_eq!(
         listed(Shape::Anthropic).await,
         [model("claude-opus-5-5", Some("Claude Opus 5.5")), model("claude-sonnet-4-5", Some("Claude Sonnet 4.5"))]

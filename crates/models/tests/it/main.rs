@@ -7,5 +7,6 @@ mod limits;
 mod mutations;
 mod requests;
 mod responses;
+mod servers;
 mod spans;
 mod streams;

@@ -149,7 +149,7 @@ impl Models for OneModel {
 
     async fn ask(&self, provider: &str) -> Result<Vec<ListedModel>, Failure> {
         match provider {
-            "script" => Ok(vec![ListedModel { id: "test".into(), title: None }]),
+            "script" => Ok(vec![ListedModel { id: "test".into(), ..ListedModel::default() }]),
             _ => Err(Failure::new(FailureKind::NotFound, "unknown_provider", format!("there is no {provider}"))),
         }
     }

@@ -15,6 +15,8 @@ pub struct Asked {
     pub method: String,
     /// Its path.
     pub path: String,
+    /// What is behind the `?` of its address.
+    pub query: String,
     /// Its headers, names in lower case, in alphabetical order.
     pub headers: Vec<(String, String)>,
     /// Its body.

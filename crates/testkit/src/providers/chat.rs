@@ -72,11 +72,28 @@ pub(super) fn check_fields(asked: &Asked, fields: &[&str]) -> Result<(), Refusal
     }
 }
 
-/// What is said before the text: the reasoning, for servers that show it.
+/// How a server speaks.
 pub(super) struct Voice {
+    /// The reasoning, which comes before the text, for servers that show it.
     pub(super) reasoning: Option<String>,
+    /// Under which name it is sent.
+    pub(super) reasoning_key: &'static str,
+    pub(super) calls: Calls,
+    /// What a stream begins with.
+    pub(super) before: Vec<String>,
+    /// Whether it says what a turn took.
+    pub(super) counts: bool,
     /// Adds the server's own counts of tokens.
     pub(super) count: fn(&mut Value, [u64; 4]),
+}
+
+/// How calls of tools are streamed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calls {
+    /// The name first, then the arguments in pieces.
+    InPieces,
+    /// Each in one chunk.
+    Whole,
 }
 
 fn call(asked: &Asked, index: usize, name: &str, arguments: &str) -> Value {
@@ -115,7 +132,7 @@ pub(super) fn whole(asked: &Asked, reply: &Reply, voice: &Voice, now: Timestamp)
     message.insert("content".into(), content);
     message.insert("refusal".into(), Value::Null);
     if let Some(reasoning) = &voice.reasoning {
-        message.insert("reasoning_content".into(), reasoning.as_str().into());
+        message.insert(voice.reasoning_key.into(), reasoning.as_str().into());
     }
     if !reply.calls.is_empty() {
         let calls = reply.calls.iter().enumerate().map(|(index, (name, raw))| call(asked, index, name, raw));
@@ -123,7 +140,9 @@ pub(super) fn whole(asked: &Asked, reply: &Reply, voice: &Voice, now: Timestamp)
     }
     let mut answer = envelope(asked, "chat.completion", now);
     answer["choices"] = json!([{ "index": 0, "message": message, "logprobs": null, "finish_reason": finish(reply) }]);
-    answer["usage"] = usage(asked, reply, voice);
+    if voice.counts {
+        answer["usage"] = usage(asked, reply, voice);
+    }
     answer
 }
 
@@ -132,32 +151,31 @@ pub(super) fn stream(asked: &Asked, reply: &Reply, voice: &Voice, now: Timestamp
     let mut deltas = vec![(json!({ "role": "assistant", "content": "", "refusal": null }), Value::Null)];
     if let Some(reasoning) = &voice.reasoning {
         let pieces = reply.cut(reasoning);
-        deltas.extend(pieces.iter().map(|t| (json!({ "reasoning_content": t, "content": null }), Value::Null)));
+        deltas.extend(pieces.iter().map(|t| (json!({ voice.reasoning_key: t, "content": null }), Value::Null)));
     }
     deltas.extend(reply.cut(&reply.text).iter().map(|t| (json!({ "content": t }), Value::Null)));
     for (index, (name, raw)) in reply.calls.iter().enumerate() {
-        let mut begin = call(asked, index, name, "");
+        let is_whole = voice.calls == Calls::Whole;
+        let mut begin = call(asked, index, name, if is_whole { raw } else { "" });
         begin["index"] = json!(index);
         deltas.push((json!({ "tool_calls": [begin] }), Value::Null));
-        for piece in reply.cut(raw) {
+        for piece in reply.cut(if is_whole { "" } else { raw }) {
             let more = json!({ "index": index, "function": { "arguments": piece } });
             deltas.push((json!({ "tool_calls": [more] }), Value::Null));
         }
     }
     deltas.push((json!({}), finish(reply).into()));
-    let counted = asked.body["stream_options"]["include_usage"] == true;
+    let counted = voice.counts && asked.body["stream_options"]["include_usage"] == true;
     let base = envelope(asked, "chat.completion.chunk", now);
-    let mut events: Vec<String> = deltas
-        .into_iter()
-        .map(|(delta, finish)| {
-            let mut chunk = base.clone();
-            chunk["choices"] = json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }]);
-            if counted {
-                chunk["usage"] = Value::Null;
-            }
-            format!("data: {chunk}\n\n")
-        })
-        .collect();
+    let chunks = deltas.into_iter().map(|(delta, finish)| {
+        let mut chunk = base.clone();
+        chunk["choices"] = json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }]);
+        if counted {
+            chunk["usage"] = Value::Null;
+        }
+        format!("data: {chunk}\n\n")
+    });
+    let mut events: Vec<String> = voice.before.iter().cloned().chain(chunks).collect();
     if counted {
         let mut last = base;
         last["choices"] = json!([]);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Asked, Refusal, Reply,
-    chat::{self, Voice, bad},
+    chat::{self, Calls, Voice, bad},
     proof::proof,
 };
 
@@ -76,6 +76,10 @@ fn voice(asked: &Asked, reply: &Reply) -> Voice {
     let reasoning = reply.thinking.as_deref().filter(|_| thinks(asked)).map(|thought| mark(asked.model(), thought));
     Voice {
         reasoning,
+        reasoning_key: "reasoning_content",
+        calls: Calls::InPieces,
+        before: Vec::new(),
+        counts: true,
         count: |usage, [input, _, write, read]| {
             usage["prompt_cache_hit_tokens"] = json!(read);
             usage["prompt_cache_miss_tokens"] = json!(input + write);

@@ -1,11 +1,10 @@
 //! OpenAI's own rules.
 
-use drawloom_contract::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    Asked, Refusal, Reply,
-    chat::{self, Voice, bad},
+    Asked, Refusal,
+    chat::{self, Calls, Voice, bad},
 };
 
 /// What a request may hold, as far as we know it.
@@ -61,23 +60,19 @@ pub(super) fn check(asked: &Asked) -> Result<(), Refusal> {
 }
 
 /// This API keeps reasoning to itself.
-fn voice() -> Voice {
+pub(super) fn voice() -> Voice {
     Voice {
         reasoning: None,
+        reasoning_key: "reasoning_content",
+        calls: Calls::InPieces,
+        before: Vec::new(),
+        counts: true,
         count: |usage, [_, _, write, read]| {
             usage["prompt_tokens_details"] =
                 json!({ "cached_tokens": read, "cache_write_tokens": write, "audio_tokens": 0 });
             usage["completion_tokens_details"] = json!({ "reasoning_tokens": 0 });
         },
     }
-}
-
-pub(super) fn whole(asked: &Asked, reply: &Reply, now: Timestamp) -> Value {
-    chat::whole(asked, reply, &voice(), now)
-}
-
-pub(super) fn stream(asked: &Asked, reply: &Reply, now: Timestamp) -> Vec<String> {
-    chat::stream(asked, reply, &voice(), now)
 }
 
 pub(super) fn models() -> Value {

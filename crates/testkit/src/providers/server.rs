@@ -20,8 +20,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{
-    Asked, Ending, Raw, Refusal, Reply, RetryAfter, ServerReply, Shape, Shared, WallClock, anthropic, deepseek,
-    log::OpenCall, openai, responses,
+    Asked, Ending, Raw, Refusal, Reply, RetryAfter, ServerReply, Settings, Shape, Shared, WallClock, anthropic,
+    chat::{self, Voice},
+    deepseek,
+    log::OpenCall,
+    openai, responses,
 };
 
 /// Most bytes of a request, as the real servers have it.
@@ -55,16 +58,17 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let turn = match shared.settings.shape {
         Shape::Anthropic => path == "/v1/messages",
-        Shape::Openai => path == "/v1/chat/completions",
+        Shape::Openai => (shared.settings.make.ways().is_turn)(&path),
         Shape::Responses => path == "/v1/responses",
         Shape::Deepseek => path == "/chat/completions" || path == "/v1/chat/completions",
     };
     match (request.method(), path.as_str()) {
         (&Method::POST, _) if turn => answer_turn(shared, request, path).await,
         (&Method::GET, "/__log") => whole(200, &[], &json!({ "calls": shared.log.calls() })),
+        _ if shared.settings.shape == Shape::Openai => answer_own(shared, request, &path).await,
         (&Method::GET, "/v1/models" | "/models") => answer_list(shared, &request),
         (method, path) => {
-            refuse(shared.settings.shape, &Refusal::new(404, format!("there is no {method} {path} here")), None)
+            refuse(&shared.settings, &Refusal::new(404, format!("there is no {method} {path} here")), None)
         }
     }
 }
@@ -87,7 +91,11 @@ fn check_key(shared: &Shared, headers: &[(String, String)]) -> Result<(), Refusa
     let shown = match shared.settings.shape {
         // Its newer SDKs show the key as a bearer.
         Shape::Anthropic => find("x-api-key").or(bearer),
-        Shape::Openai | Shape::Responses | Shape::Deepseek => bearer,
+        Shape::Openai => match shared.settings.make.ways().key_header {
+            Some(header) => find(header),
+            None => bearer,
+        },
+        Shape::Responses | Shape::Deepseek => bearer,
     };
     if shown == Some(key) {
         return Ok(());
@@ -103,7 +111,7 @@ fn check_key(shared: &Shared, headers: &[(String, String)]) -> Result<(), Refusa
 fn answer_list(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
     let shape = shared.settings.shape;
     if let Err(refusal) = check_key(shared, &headers_of(request)) {
-        return refuse(shape, &refusal, None);
+        return refuse(&shared.settings, &refusal, None);
     }
     let list = match shape {
         Shape::Anthropic => anthropic::models(),
@@ -113,22 +121,45 @@ fn answer_list(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
     whole(200, &[], &list)
 }
 
+/// What a server that speaks Chat Completions answers beside turns.
+async fn answer_own(shared: &Shared, request: Request<Incoming>, path: &str) -> Response<Body> {
+    let settings = &shared.settings;
+    {
+        let mut others = shared.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() < super::MOST_KEPT {
+            others.push(path.to_owned());
+        }
+    }
+    if let Err(refusal) = check_key(shared, &headers_of(&request)) {
+        return refuse(settings, &refusal, None);
+    }
+    let (method, query) = (request.method().clone(), request.uri().query().unwrap_or_default().to_owned());
+    let body = Limited::new(request.into_body(), MOST_REQUEST).collect().await.map(http_body_util::Collected::to_bytes);
+    let body = body.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+    match (settings.make.ways().own)(&settings.models, &method, path, &query, &body) {
+        Some(Ok(answer)) => whole(200, &[], &answer),
+        Some(Err(refusal)) => refuse(settings, &refusal, None),
+        None => refuse(settings, &Refusal::new(404, format!("there is no {method} {path} here")), None),
+    }
+}
+
 async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) -> Response<Body> {
     let (shape, delay) = (shared.settings.shape, shared.settings.delay);
     let (mut open, accepted) = shared.log.open(shared.settings.max_concurrent);
     let headers = headers_of(&request);
     let method = request.method().to_string();
+    let query = request.uri().query().unwrap_or_default().to_owned();
     if !accepted {
-        return refuse(shape, &shared.settings.refusal, Some(open));
+        return refuse(&shared.settings, &shared.settings.refusal, Some(open));
     }
     let body = match Limited::new(request.into_body(), MOST_REQUEST).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(_) => return refuse(shape, &Refusal::new(413, "Request exceeds the maximum size"), Some(open)),
+        Err(_) => return refuse(&shared.settings, &Refusal::new(413, "Request exceeds the maximum size"), Some(open)),
     };
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {
-        return refuse(shape, &Refusal::new(400, "the body is no JSON"), Some(open));
+        return refuse(&shared.settings, &Refusal::new(400, "the body is no JSON"), Some(open));
     };
-    let asked = Asked { shape, number: open.number(), method, path, headers, body };
+    let mut asked = Asked { shape, number: open.number(), method, path, query, headers, body };
     open.asks(asked.model());
     {
         let mut kept = shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,30 +169,34 @@ async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) 
     }
     let checked = check_key(shared, &asked.headers).and_then(|()| match shape {
         Shape::Anthropic => anthropic::check(&asked),
-        Shape::Openai => openai::check(&asked),
+        Shape::Openai => (shared.settings.make.ways().check)(&shared.settings.models, &asked),
         Shape::Responses => responses::check(&asked),
         Shape::Deepseek => deepseek::check(&asked),
     });
     if let Err(refusal) = checked {
-        return refuse(shape, &refusal, Some(open));
+        return refuse(&shared.settings, &refusal, Some(open));
+    }
+    if shape == Shape::Openai {
+        (shared.settings.make.ways().prepare)(&shared.settings.models, &mut asked);
     }
     let answer = (shared.script)(&asked);
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
     match answer {
-        ServerReply::Refusal(refusal) => refuse(shape, &refusal, Some(open)),
+        ServerReply::Refusal(refusal) => refuse(&shared.settings, &refusal, Some(open)),
         ServerReply::Raw(Raw { status, headers, pieces }) => {
             let pieces = pieces.into_iter().map(|piece| Piece::Bytes(piece.into())).collect();
             open.answers(status);
             respond(status, &headers, Flow { pieces, between: Some(Duration::ZERO), open: Some(open) }.body())
         }
-        ServerReply::Reply(reply) => speak(&asked, &reply, open),
+        ServerReply::Reply(reply) => speak(&shared.settings, &asked, &reply, open),
     }
 }
 
 /// Sends a turn, as a stream or whole.
-fn speak(asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
+fn speak(settings: &Settings, asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
+    let voice = || Voice { counts: settings.counts, ..(settings.make.ways().voice)(reply) };
     let now = WallClock.wall();
     open.answers(200);
     let mut headers = reply.headers.clone();
@@ -170,7 +205,7 @@ fn speak(asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
     if asked.body["stream"] != true {
         let answer = match asked.shape {
             Shape::Anthropic => anthropic::whole(asked, reply),
-            Shape::Openai => openai::whole(asked, reply, now),
+            Shape::Openai => chat::whole(asked, reply, &voice(), now),
             Shape::Responses => responses::whole(asked, reply, now),
             Shape::Deepseek => deepseek::whole(asked, reply, now),
         };
@@ -179,7 +214,7 @@ fn speak(asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
     }
     let mut events = match asked.shape {
         Shape::Anthropic => anthropic::stream(asked, reply),
-        Shape::Openai => openai::stream(asked, reply, now),
+        Shape::Openai => chat::stream(asked, reply, &voice(), now),
         Shape::Responses => responses::stream(asked, reply, now),
         Shape::Deepseek => deepseek::stream(asked, reply, now),
     };
@@ -192,7 +227,7 @@ fn speak(asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
             ended(&mut events, *count, vec![Piece::Bytes(Bytes::from_static(b"data: {]\n\n\xff\xfe"))])
         }
         Ending::Error(count, kind) => {
-            let error = error_body(asked.shape, &Refusal::new(200, "it went wrong on the way").kind(kind));
+            let error = error_body(settings, &Refusal::new(200, "it went wrong on the way").kind(kind));
             let name = if asked.shape == Shape::Anthropic { "event: error\n" } else { "" };
             ended(&mut events, *count, vec![Piece::Bytes(format!("{name}data: {error}\n\n").into())])
         }
@@ -214,14 +249,15 @@ fn ended(events: &mut Vec<String>, count: usize, last: Vec<Piece>) -> Vec<Piece>
     last
 }
 
-fn error_body(shape: Shape, refusal: &Refusal) -> Value {
-    match shape {
+fn error_body(settings: &Settings, refusal: &Refusal) -> Value {
+    match settings.shape {
         Shape::Anthropic => anthropic::error(refusal),
-        Shape::Openai | Shape::Responses | Shape::Deepseek => super::chat::error(refusal),
+        Shape::Openai => (settings.make.ways().error)(refusal),
+        Shape::Responses | Shape::Deepseek => chat::error(refusal),
     }
 }
 
-fn refuse(shape: Shape, refusal: &Refusal, open: Option<OpenCall>) -> Response<Body> {
+fn refuse(settings: &Settings, refusal: &Refusal, open: Option<OpenCall>) -> Response<Body> {
     if let Some(mut open) = open {
         open.answers(refusal.status);
         open.complete();
@@ -233,7 +269,7 @@ fn refuse(shape: Shape, refusal: &Refusal, open: Option<OpenCall>) -> Response<B
         RetryAfter::Seconds(seconds) => headers.push(("retry-after".to_owned(), seconds.to_string())),
         RetryAfter::Date(seconds) => headers.push(("retry-after".to_owned(), http_date(later(seconds)))),
     }
-    whole(refusal.status, &headers, &error_body(shape, refusal))
+    whole(refusal.status, &headers, &error_body(settings, refusal))
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, a second later when `time` is in the middle of one.

@@ -210,7 +210,7 @@ pub static EVENTS: &[EventCard] = &[
     EventCard {
         name: "usage_assumed",
         has_id: true,
-        when: "The provider did not report the usage of a call: the reserved amount counts as spent.",
+        when: "The provider did not report the usage of a call: its tokens are estimated, or, when the call was interrupted, the reserved amount counts as spent.",
         fields: NOTICE,
     },
     EventCard {

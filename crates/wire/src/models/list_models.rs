@@ -139,17 +139,27 @@ pub struct UserTier {
 }
 
 /// A model that a provider says it has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedModel {
     /// Its name there.
     pub id: String,
     /// What it is called, when it is called otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// Tokens that fit in one conversation as the provider serves it now, when it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// Whether it can call tools, when the provider says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes_tools: Option<bool>,
+    /// Price per million tokens, in dollars, when the provider says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<ModelPrice>,
 }
 
 impl From<model::ListedModel> for ListedModel {
     fn from(listed: model::ListedModel) -> Self {
-        Self { id: listed.id, title: listed.title }
+        let model::ListedModel { id, title, context_tokens, takes_tools, price } = listed;
+        Self { id, title, context_tokens, takes_tools, price: price.map(ModelPrice::from) }
     }
 }

@@ -5,6 +5,7 @@ use std::{path::Path, time::Duration};
 use drawloom_contract::{
     failure::Explain as _,
     journal::{RunReader as _, StoreError},
+    model::Model,
     time::Clock as _,
 };
 use drawloom_models::Access;
@@ -24,7 +25,7 @@ use crate::{
     data_dir::{self, DataDir, Lock, ServerFile},
     environment,
     exit::CommandError,
-    logging,
+    logging, models,
     output::duration,
     parts,
     project::Project,
@@ -115,12 +116,13 @@ async fn keys(report: &mut Report, resolved: &Resolved) {
         let asked = tokio::time::timeout(KEY_TIMEOUT, model.list()).await;
         let took = duration(SystemClock.now().since(began).as_millis() as u64);
         match asked {
-            Ok(Ok(models)) => {
-                let models = if models.len() == 1 { "1 model".to_owned() } else { format!("{} models", models.len()) };
+            Ok(Ok(listed)) => {
+                let models = if listed.len() == 1 { "1 model".to_owned() } else { format!("{} models", listed.len()) };
                 report.ok("key", format!("{id}: accepted, {models} ({took})"));
+                tools(report, resolved, id, &**model).await;
             }
             Ok(Err(error)) => {
-                let failure = crate::models::failure(&error);
+                let failure = models::failure(&error);
                 report.add(Verdict::Fail, "key", format!("{id}: {} ({took})", failure.message), failure.hint);
             }
             Err(_) => report.add(
@@ -129,6 +131,18 @@ async fn keys(report: &mut Report, resolved: &Resolved) {
                 format!("{id}: no answer in {took}"),
                 Some("check `base_url` and the network".into()),
             ),
+        }
+    }
+}
+
+/// Agents with tools whose model takes none, as its provider says.
+async fn tools(report: &mut Report, resolved: &Resolved, provider: &str, model: &dyn Model) {
+    let asked = models::asked_with_tools(&resolved.catalog).into_iter();
+    for (agent, name) in asked.filter(|(_, name)| name.provider == provider) {
+        model.look_up(&name.model).await;
+        if model.card(&name.model).takes_tools == Some(false) {
+            let hint = format!("`drawloom models list --remote {provider}` shows which models take tools");
+            report.add(Verdict::Warn, "tools", models::takes_none(&agent, &name), Some(hint));
         }
     }
 }

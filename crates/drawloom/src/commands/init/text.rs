@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use drawloom_contract::model::ListedModel;
+
 use super::NewVolume;
 
 /// The agents of a first config.
@@ -44,6 +46,37 @@ pub(super) const MAKERS: &[Maker] = &[
     },
 ];
 
+/// A server on this machine, and the model to use.
+pub(super) struct Local {
+    /// What people call it.
+    pub(super) title: &'static str,
+    /// Its name in the config.
+    pub(super) provider: &'static str,
+    pub(super) base_url: String,
+    pub(super) model: ListedModel,
+}
+
+/// Who answers the agents of a first config.
+pub(super) enum Source {
+    /// Makers whose keys are set.
+    Makers(Vec<&'static Maker>),
+    /// A server on this machine.
+    Local(Local),
+    /// A script, so that everything can be tried.
+    Script,
+}
+
+impl Source {
+    /// The names of the providers in the config.
+    pub(super) fn providers(&self) -> Vec<&'static str> {
+        match self {
+            Self::Makers(makers) => makers.iter().map(|maker| maker.provider).collect(),
+            Self::Local(local) => vec![local.provider],
+            Self::Script => vec!["script"],
+        }
+    }
+}
+
 const TIERS: [&str; 3] = ["high", "middle", "low"];
 
 /// The first line of a config whose schema lies beside it.
@@ -70,15 +103,18 @@ retention:
   max_age_days: 90
 ";
 
-/// The config for these makers; with none, a script plays the model.
-pub(super) fn config(makers: &[&Maker]) -> String {
+/// The config for this source of models.
+pub(super) fn config(source: &Source) -> String {
     let mut text = schema_line();
     text.push_str(HEAD);
-    let [strong, quick] = match makers.is_empty() {
-        true => script(&mut text),
-        false => real(&mut text, makers),
+    let ([strong, quick], usual) = match source {
+        Source::Makers(makers) => {
+            let first = makers.first().map_or("main".to_owned(), |maker| format!("{}-middle", maker.provider));
+            (real(&mut text, makers), first)
+        }
+        Source::Local(server) => (local(&mut text, server), "main".to_owned()),
+        Source::Script => (script(&mut text), "main".to_owned()),
     };
-    let usual = makers.first().map_or_else(|| "main".to_owned(), |maker| format!("{}-middle", maker.provider));
     writeln!(
         text,
         "\n# The model of agents that name none, such as those made at runtime.\ndefaults: {{ model: {usual} }}"
@@ -178,6 +214,25 @@ fn script(text: &mut String) -> [String; 2] {
     ["model: main".into(), "model: main".into()]
 }
 
+/// A provider on this machine; returns how each agent names its model.
+fn local(text: &mut String, Local { title, provider, base_url, model }: &Local) -> [String; 2] {
+    // JSON texts are YAML too.
+    let name = serde_json::Value::from(model.id.as_str());
+    writeln!(
+        text,
+        "
+# {title} on this machine serves the model; it needs no key.
+providers:
+  {provider}: {{ driver: openai, base_url: \"{base_url}\" }}
+
+# Short names for models. `drawloom models list --remote {provider}` shows what the server has.
+models:
+  main: {{ provider: {provider}, model: {name} }}"
+    )
+    .expect("text takes text");
+    ["model: main".into(), "model: main".into()]
+}
+
 fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
     text.push_str(
         "\n# Keys are named here and read from the environment; a key itself never stands in a file.\nproviders:\n",
@@ -245,7 +300,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary directory");
         for bits in 0..1 << MAKERS.len() {
             let used = MAKERS.iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0).map(|(_, maker)| maker);
-            let mut text = config(&used.collect::<Vec<_>>());
+            let used: Vec<_> = used.collect();
+            let source = if used.is_empty() { Source::Script } else { Source::Makers(used) };
+            let mut text = config(&source);
             for Maker { provider, key_env, .. } in MAKERS {
                 text = text.replace(&format!("driver: {provider}, api_key_env: {key_env}"), "driver: script");
             }

@@ -216,7 +216,7 @@ impl Shown {
             output.line("");
             output.line(text);
         }
-        let is_marked = |run: &RunResult| run.cost.is_some() && run.assumed_cost.is_some();
+        let is_marked = |run: &RunResult| run.assumed_cost.is_some();
         if is_marked(&self.run) || self.tree.runs().any(is_marked) {
             output.note(output.beside(Style::Dim, ASSUMED));
         }
@@ -304,10 +304,8 @@ impl Shown {
         line(
             "tokens",
             match run.assumed_cost {
-                // Of what was reserved it is not known what would have been read and what written.
-                Some(_) => {
-                    format!("~{}; with what was reserved for calls that reported no usage", count(usage.total()))
-                }
+                // Of what was reserved for an interrupted call it is not known what would have been read and what written.
+                Some(_) => format!("~{}; estimated for calls that reported no usage", count(usage.total())),
                 None => format!("{input} in, {out} out{cached}"),
             },
         );

@@ -25,7 +25,7 @@ providers:
       api: responses
       key_header: x-key
       reasoning_summary: auto
-      capabilities: { supports_thinking: true, supports_vision: true, native_prompt_cache: true, parallel_tool_calls: true, max_context_tokens: 1 }
+      capabilities: { supports_thinking: true, supports_vision: true, native_prompt_cache: true, parallel_tool_calls: true, supports_tools: true, max_context_tokens: 1 }
 agents:
   full:
     description: d
