@@ -299,6 +299,10 @@ impl Shown {
             0 => String::new(),
             cached => format!(", {} from the cache", count(cached)),
         };
+        let reasoning = match usage.reasoning_tokens {
+            0 => String::new(),
+            reasoning => format!(" ({} of them reasoning)", count(reasoning)),
+        };
         let (input, out) = (count(usage.input_tokens), count(usage.output_tokens));
         line(
             "tokens",
@@ -307,7 +311,7 @@ impl Shown {
                 Some(_) => {
                     format!("~{}; with what was reserved for calls that reported no usage", count(usage.total()))
                 }
-                None => format!("{input} in, {out} out{cached}"),
+                None => format!("{input} in, {out} out{reasoning}{cached}"),
             },
         );
         if let Some(cost) = run.cost {
