@@ -75,6 +75,8 @@ pub(super) fn check_fields(asked: &Asked, fields: &[&str]) -> Result<(), Refusal
 /// What is said before the text: the reasoning, for servers that show it.
 pub(super) struct Voice {
     pub(super) reasoning: Option<String>,
+    /// Whether the model thinks, shown or not.
+    pub(super) thinks: bool,
     /// Adds the server's own counts of tokens.
     pub(super) count: fn(&mut Value, [u64; 4]),
 }
@@ -96,6 +98,8 @@ fn usage(asked: &Asked, reply: &Reply, voice: &Voice) -> Value {
     let [input, output, write, read] = tokens;
     let prompt = input + write + read;
     let mut usage = json!({ "prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output });
+    let reasoning = if voice.thinks { reply.reasoning_tokens(output) } else { 0 };
+    usage["completion_tokens_details"] = json!({ "reasoning_tokens": reasoning });
     (voice.count)(&mut usage, tokens);
     usage
 }

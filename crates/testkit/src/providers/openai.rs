@@ -61,23 +61,23 @@ pub(super) fn check(asked: &Asked) -> Result<(), Refusal> {
 }
 
 /// This API keeps reasoning to itself.
-fn voice() -> Voice {
+fn voice(asked: &Asked) -> Voice {
     Voice {
         reasoning: None,
+        thinks: reasons(asked.model()) && asked.body["reasoning_effort"] != "none",
         count: |usage, [_, _, write, read]| {
             usage["prompt_tokens_details"] =
                 json!({ "cached_tokens": read, "cache_write_tokens": write, "audio_tokens": 0 });
-            usage["completion_tokens_details"] = json!({ "reasoning_tokens": 0 });
         },
     }
 }
 
 pub(super) fn whole(asked: &Asked, reply: &Reply, now: Timestamp) -> Value {
-    chat::whole(asked, reply, &voice(), now)
+    chat::whole(asked, reply, &voice(asked), now)
 }
 
 pub(super) fn stream(asked: &Asked, reply: &Reply, now: Timestamp) -> Vec<String> {
-    chat::stream(asked, reply, &voice(), now)
+    chat::stream(asked, reply, &voice(asked), now)
 }
 
 pub(super) fn models() -> Value {

@@ -136,12 +136,7 @@ async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) 
             kept.push(asked.clone());
         }
     }
-    let checked = check_key(shared, &asked.headers).and_then(|()| match shape {
-        Shape::Anthropic => anthropic::check(&asked),
-        Shape::Openai => openai::check(&asked),
-        Shape::Responses => responses::check(&asked),
-        Shape::Deepseek => deepseek::check(&asked),
-    });
+    let checked = check_key(shared, &asked.headers).and_then(|()| asked.check());
     if let Err(refusal) = checked {
         return refuse(shape, &refusal, Some(open));
     }
