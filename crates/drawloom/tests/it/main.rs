@@ -62,6 +62,7 @@ mod sources;
 mod support;
 mod tables;
 mod terminal;
+mod thinking;
 mod told;
 mod trust;
 mod users;
