@@ -81,6 +81,7 @@ pub(crate) fn since(sum: Usage, before: Usage) -> Usage {
         output_tokens: sum.output_tokens.saturating_sub(before.output_tokens),
         cache_creation_input_tokens: sum.cache_creation_input_tokens.saturating_sub(before.cache_creation_input_tokens),
         cache_read_input_tokens: sum.cache_read_input_tokens.saturating_sub(before.cache_read_input_tokens),
+        reasoning_tokens: sum.reasoning_tokens.saturating_sub(before.reasoning_tokens),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     choice::{Effort, ModelName},
     money::Spent,
-    record::{Accepted, Body, CallStarted, Record, Seq, Stop, Trial},
+    record::{Accepted, Body, CallStarted, Notice, Record, Seq, Stop, Trial},
     time::{Mark, Timestamp},
     view::{Patch, RunView},
     wait::Wait,
@@ -36,6 +36,8 @@ pub struct Run {
     pub trial: Option<Trial>,
     /// Model turns, and calls of its executor, that were in flight when the server ended: each is made again and may be paid twice.
     pub interrupted: u32,
+    /// What notices said that the outcome repeats as warnings.
+    pub late_warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +76,7 @@ impl Run {
     /// The warnings of its outcome: those it was accepted with, and what it may have paid twice.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.accepted.warnings.clone();
+        warnings.extend(self.late_warnings.iter().cloned());
         if self.interrupted > 0 {
             let calls = if self.interrupted == 1 { "call was" } else { "calls were" };
             warnings.push(format!(
@@ -100,6 +103,7 @@ impl Run {
                 versions: vec![accepted.version.clone()],
                 trial: None,
                 interrupted: 0,
+                late_warnings: Vec::new(),
                 accepted: accepted.clone(),
             }),
             _ => Err(FoldError::NoBeginning),
@@ -171,6 +175,7 @@ impl Run {
                 self.turn_in_flight = None;
                 self.open_calls.clear();
             }
+            Body::Notice { notice: Notice::ReasoningUnavailable, text } => self.late_warnings.push(text.clone()),
             Body::Usage { .. } | Body::LimitReached { .. } | Body::Notice { .. } | Body::Note { .. } => {}
         }
         self.view.apply(Patch::of([record]));

@@ -5,22 +5,27 @@ use std::ops::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::record::is_default;
+
 /// Tokens of one model call, or the sum over many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Usage {
     /// Tokens read, not from a cache.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Tokens written, reasoning included.
     pub output_tokens: u64,
     /// Tokens written to the provider's cache.
     pub cache_creation_input_tokens: u64,
     /// Tokens read from the provider's cache.
     pub cache_read_input_tokens: u64,
+    /// The part of `output_tokens` that was reasoning; absent if none was reported.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reasoning_tokens: u64,
 }
 
 impl Usage {
-    /// All of them together, as budgets count.
+    /// All of them together, as budgets count. Reasoning is part of the output.
     pub fn total(&self) -> u64 {
         self.input_tokens
             .saturating_add(self.output_tokens)
@@ -36,5 +41,6 @@ impl AddAssign for Usage {
         self.cache_creation_input_tokens =
             self.cache_creation_input_tokens.saturating_add(other.cache_creation_input_tokens);
         self.cache_read_input_tokens = self.cache_read_input_tokens.saturating_add(other.cache_read_input_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
     }
 }

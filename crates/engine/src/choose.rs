@@ -4,6 +4,7 @@ use drawloom_contract::{
     choice::{Choice, Effort, ModelName, ModelPlan, Sampling},
     definition::{DEFAULT_USER_TIER, Definition},
     failure::{Failure, FailureKind},
+    model::ModelCard,
     money::Cost,
 };
 
@@ -48,14 +49,7 @@ impl Engine {
             true => Vec::new(),
             false => provider.model.ignored(&first.model, &plan.sampling, definition.effort),
         };
-        let card = provider.model.card(&first.model);
-        if card.thinks && !card.thinks_with_tools && !definition.tools.is_empty() {
-            warnings.push(format!("model {first} does not reason while tools are on offer"));
-        }
-        if let Some(effort @ (Effort::Medium | Effort::High)) = definition.effort.filter(|_| !card.thinks) {
-            warnings
-                .push(format!("effort: model {first} does not support reasoning; `{}` is ignored", effort.as_str()));
-        }
+        warnings.extend(without_reasoning(&first, &provider.model.card(&first.model), definition));
         for name in ignored {
             warnings.push(format!("sampling.{name}: not supported by model {first}; ignored"));
         }
@@ -90,6 +84,19 @@ impl Engine {
         let rested = |name: &&ModelName| self.cooldowns.is_cool(name, now) && payable(name);
         let rested = choice.fallback.and_then(|_| choice.candidates.iter().find(rested));
         rested.or_else(|| choice.candidates.first()).cloned()
+    }
+}
+
+/// The warning about a model that will not reason for an agent that expects it.
+pub(crate) fn without_reasoning(model: &ModelName, card: &ModelCard, definition: &Definition) -> Option<String> {
+    match definition.effort {
+        _ if card.thinks && !card.thinks_with_tools && !definition.tools.is_empty() => {
+            Some(format!("model {model} does not reason while tools are on offer"))
+        }
+        Some(effort @ (Effort::Medium | Effort::High)) if !card.thinks => {
+            Some(format!("effort: model {model} does not support reasoning; `{}` is ignored", effort.as_str()))
+        }
+        _ => None,
     }
 }
 

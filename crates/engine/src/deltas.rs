@@ -39,11 +39,14 @@ impl<'a> TurnDeltas<'a> {
 
     /// Shows what is still held back: the turn is whole.
     pub(crate) fn flush(&self) {
-        for kind in [DeltaKind::Thinking, DeltaKind::Text] {
-            let mut held = self.held(kind).lock().unwrap_or_else(PoisonError::into_inner);
-            let rest = std::mem::take(&mut held.tail);
-            self.show(kind, &mut held, rest);
-        }
+        self.end(DeltaKind::Thinking);
+        self.end(DeltaKind::Text);
+    }
+
+    fn end(&self, kind: DeltaKind) {
+        let mut held = self.held(kind).lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = std::mem::take(&mut held.tail);
+        self.show(kind, &mut held, rest);
     }
 
     fn held(&self, kind: DeltaKind) -> &Mutex<Held> {
@@ -67,6 +70,10 @@ impl<'a> TurnDeltas<'a> {
 
 impl Deltas for TurnDeltas<'_> {
     fn push(&self, kind: DeltaKind, text: &str) {
+        // A thought ends where text begins: its last words are shown before the text, not after it.
+        if kind == DeltaKind::Text {
+            self.end(DeltaKind::Thinking);
+        }
         let mut held = self.held(kind).lock().unwrap_or_else(PoisonError::into_inner);
         held.tail.push_str(text);
         let safe = self.redactor.sure(&held.tail, MOST_HELD);
@@ -109,6 +116,32 @@ mod tests {
         deltas.flush();
         hear();
         text
+    }
+
+    #[test]
+    fn a_thought_is_shown_whole_before_the_text_begins() {
+        let feed = std::sync::Arc::new(Feed::default());
+        let key = RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) };
+        let mut subscription = feed.events(&key);
+        let redactor = Redactor::new(["hunter2-hunter2"]);
+        let deltas = TurnDeltas::new(&feed, &redactor, &key, 1, 1);
+        for (kind, piece) in [
+            (DeltaKind::Thinking, "It is hunter2-"),
+            (DeltaKind::Thinking, "hunter2, I think."),
+            (DeltaKind::Text, "Done."),
+        ] {
+            deltas.push(kind, piece);
+        }
+        deltas.flush();
+        let mut heard: Vec<(DeltaKind, String)> = Vec::new();
+        while let Some(Some(Item::Delta(delta))) = subscription.next().now_or_never() {
+            match heard.last_mut().filter(|(kind, _)| *kind == delta.kind) {
+                Some((_, text)) => text.push_str(&delta.text),
+                None => heard.push((delta.kind, delta.text.to_string())),
+            }
+        }
+        let expected = [(DeltaKind::Thinking, "It is [redacted], I think."), (DeltaKind::Text, "Done.")];
+        assert_eq!(heard, expected.map(|(kind, text)| (kind, text.to_owned())));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use drawloom_contract::{
     time::Instant,
 };
 
-use crate::{Engine, accounts, run_task::RunTask};
+use crate::{Engine, accounts, choose::without_reasoning, run_task::RunTask};
 
 /// Providers and models that failed lately, and until when they are not asked.
 #[derive(Default)]
@@ -200,6 +200,10 @@ impl RunTask {
                     own reasoning"
             );
             notices.push((Notice::ModelDowngraded, text));
+        }
+        let unavailable = self.engine.card(&to).and_then(|card| without_reasoning(&to, &card, &self.pinned.definition));
+        if let Some(text) = unavailable.filter(|text| !self.run.warnings().contains(text)) {
+            notices.push((Notice::ReasoningUnavailable, text));
         }
         for (notice, text) in notices {
             self.push(Body::Notice { notice, text });

@@ -38,6 +38,8 @@ mod tests {
             output_tokens: 100,
             cache_creation_input_tokens: 10,
             cache_read_input_tokens: 10_000,
+            // Part of the output, which is paid once.
+            reasoning_tokens: 90,
         };
         assert_eq!(cost(&price, &usage), Cost(3_000_000 + 1_500_000 + 37_500 + 3_000_000));
         assert_eq!(most_cost(&price, 1_000, 100), Cost(3_750_000 + 1_500_000));

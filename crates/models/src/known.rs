@@ -73,6 +73,8 @@ pub(crate) struct Row {
 type Checked = (&'static str, &'static str);
 
 const CLAUDE_PAGES: Checked = ("2026-11-19", "platform.claude.com/docs: models, pricing");
+/// A page of the vendor that someone quotes; the page itself was not seen.
+const QUOTED_CLAUDE: Checked = ("2026-11-19", "quoted from platform.claude.com/docs: pricing");
 const OPENAI_PAGES: Checked = ("2026-11-19", "developers.openai.com/api/docs/models");
 const DEEPSEEK_PAGES: Checked = ("2026-11-19", "api-docs.deepseek.com/quick_start/pricing");
 const LITELLM: Checked = ("2026-11-19", "github.com/BerriAI/litellm: model_prices_and_context_window.json");
@@ -122,11 +124,13 @@ const NOT_WITH_TOOLS: (Thinking, SamplingSupport) = (Thinking::NotWithTools, Sam
 /// five-minute cache. A row that fits models of very different prices has none, nor has Haiku 5.5, which costs five
 /// times as much for prompts over 100,000 tokens.
 const CLAUDE: &[Row] = &[
+    row("claude-fable-5-2", MILLION, 16_384, ALWAYS, Some([8.0, 40.0, 10.0, 0.2]), QUOTED_CLAUDE),
     row("claude-fable-5-1", MILLION, 16_384, ALWAYS, Some([10.0, 50.0, 12.5, 0.25]), CLAUDE_PAGES),
     row("claude-fable", MILLION, 16_384, ALWAYS, None, CLAUDE_PAGES),
     row("claude-mythos", MILLION, 16_384, ALWAYS, None, CLAUDE_PAGES),
     row("claude-opus-5-5", MILLION, 16_384, ALWAYS, Some([4.0, 20.0, 5.0, 0.2]), CLAUDE_PAGES),
     row("claude-opus-5", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5]), CLAUDE_PAGES),
+    row("claude-sonnet-5-5", MILLION, 16_384, ADAPTIVE, Some([2.0, 10.0, 2.5, 0.1]), CLAUDE_PAGES),
     row("claude-sonnet-5", MILLION, 16_384, ADAPTIVE, Some([2.0, 10.0, 2.5, 0.2]), CLAUDE_PAGES),
     row("claude-haiku-5", MILLION, 16_384, ADAPTIVE, None, CLAUDE_PAGES),
     row("claude-opus-4-8", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5]), CLAUDE_PAGES),
@@ -146,8 +150,12 @@ const CLAUDE: &[Row] = &[
 /// none. Where no price of cached input is listed, it is that of input. Models from gpt-5.5 on that are `ALWAYS` cannot
 /// be told not to think; OpenAI itself takes tools for them over Responses only.
 const OPENAI: &[Row] = &[
+    row("gpt-6.2-astra", 1_050_000, 16_384, ALWAYS, Some([8.0, 40.0, 10.0, 0.4]), QUOTED),
+    row("gpt-6.2-sol", 1_050_000, 16_384, ALWAYS, Some([2.0, 10.0, 2.5, 0.1]), OPENAI_PAGES),
+    row("gpt-6.2", 1_050_000, 16_384, ALWAYS, None, OPENAI_PAGES),
     row("gpt-6-astra", 1_050_000, 16_384, ALWAYS, Some([10.0, 50.0, 12.5, 1.0]), OPENAI_PAGES),
     row("gpt-6.1-sol", 1_050_000, 16_384, ALWAYS, Some([2.0, 10.0, 2.5, 0.1]), QUOTED),
+    row("gpt-6.1-terra", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([1.0, 5.0, 1.25, 0.05]), LITELLM),
     row("gpt-6.1", 1_050_000, 16_384, NOT_WITH_TOOLS, None, QUOTED),
     row("gpt-6-sol", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.0, 10.0, 2.5, 0.2]), QUOTED),
     row("gpt-6-luna", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([0.1, 0.5, 0.125, 0.01]), OPENAI_PAGES),

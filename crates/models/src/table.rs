@@ -24,7 +24,7 @@ contexts of others are set in the [config](../models.md). The columns show what 
 
 ";
 
-fn request(model: &str) -> TurnRequest {
+pub(crate) fn request(model: &str) -> TurnRequest {
     let card = ToolCard {
         name: "Read".into(),
         description: "Read a file.".into(),

@@ -1,4 +1,9 @@
-use drawloom_contract::time::Timestamp;
+use drawloom_contract::{
+    message::{Message, ToolResult},
+    model::{DeltaKind, Deltas},
+    time::Timestamp,
+};
+use drawloom_testkit::providers::{Provider, Settings, Shape, WallClock, parrot};
 use serde_json::{Value, json};
 
 use super::*;
@@ -71,4 +76,62 @@ fn an_address_may_end_with_a_slash_or_a_version_or_neither() {
     assert_eq!(root(&anthropic::Anthropic, "https://api.deepseek.com/anthropic"), "https://api.deepseek.com/anthropic");
     assert_eq!(root(&openai::Openai, "https://h/v1beta/openai/"), "https://h/v1beta/openai");
     assert_eq!(root(&deepseek::Deepseek, "https://api.deepseek.com/"), "https://api.deepseek.com");
+}
+
+struct Silent;
+
+impl Deltas for Silent {
+    fn push(&self, _: DeltaKind, _: &str) {}
+}
+
+/// Which API is asked at an address.
+fn api_at(base_url: &str, options: Value) -> &'static dyn Api {
+    let config = json!({ "driver": "openai", "base_url": base_url, "options": options });
+    api(&serde_json::from_value(config).expect("a config")).expect("not the script")
+}
+
+#[test]
+fn the_driver_openai_takes_the_api_of_its_address_unless_told_otherwise() {
+    for (address, options, path, name) in [
+        ("https://api.openai.com/v1", json!({}), "/responses", "openai"),
+        ("https://api.openai.com/v1", json!({ "api": "chat" }), "/chat/completions", "openai"),
+        ("https://gateway.example/v1", json!({}), "/chat/completions", "openai"),
+        ("https://gateway.example/v1", json!({ "api": "responses" }), "/responses", "openai"),
+        ("https://API.deepseek.com", json!({}), "/chat/completions", "deepseek"),
+        ("https://api.deepseek.com/v1", json!({ "api": "chat" }), "/chat/completions", "deepseek"),
+        ("https://api.deepseek.com.example/v1", json!({}), "/chat/completions", "openai"),
+    ] {
+        let found = api_at(address, options);
+        assert_eq!((found.turn_path(), found.name()), (path, name), "{address}");
+    }
+}
+
+/// The server rejects what Chat Completions sends: fields that it does not know, and a conversation without its reasoning.
+#[tokio::test]
+async fn the_driver_openai_at_deepseeks_address_holds_a_conversation_with_reasoning() {
+    let server = Provider::start(Settings::new(Shape::Deepseek), parrot).await.expect("a port of loopback");
+    let open = |api| {
+        let client = Configured::new().expect("a client");
+        Remote::new("p", api, &server.base_url(), None, client, &Options::default(), Arc::new(WallClock))
+    };
+    let converse = async |model: Remote| {
+        let mut request = table::request("deepseek-v4-pro");
+        request.messages = vec![Arc::new(Message::user("call Read {}"))];
+        let turn = model.turn(request.clone(), &Silent).await?;
+        let results =
+            turn.calls.iter().map(|call| ToolResult { id: call.id.clone(), text: "x".into(), is_error: false });
+        let results = results.collect();
+        request.messages.push(Arc::new(Message::Assistant {
+            text: turn.text,
+            thoughts: turn.thoughts,
+            calls: turn.calls,
+        }));
+        request.messages.push(Arc::new(Message::Results(results)));
+        model.turn(request, &Silent).await
+    };
+    let answer = converse(open(api_at("https://api.deepseek.com", json!({})))).await.expect("an answer");
+    assert_eq!((answer.text.as_str(), answer.thoughts.is_empty()), ("It came to: x", false));
+    let error =
+        converse(open(api_at("https://gateway.example", json!({})))).await.expect_err("no reasoning comes back");
+    assert_eq!(error.code(), "model_bad_request", "{error}");
 }

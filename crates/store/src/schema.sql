@@ -131,7 +131,7 @@ CREATE TABLE runs (
             cache_creation_input_tokens INTEGER NOT NULL,
             cache_read_input_tokens INTEGER NOT NULL,
             warnings TEXT,
-            strikes INTEGER NOT NULL, cost INTEGER, assumed_cost INTEGER, retry_of BLOB, attempt INTEGER NOT NULL DEFAULT 0,
+            strikes INTEGER NOT NULL, cost INTEGER, assumed_cost INTEGER, retry_of BLOB, attempt INTEGER NOT NULL DEFAULT 0, reasoning_tokens INTEGER NOT NULL DEFAULT 0,
             PRIMARY KEY (tenant, run)
         ) WITHOUT ROWID;
 CREATE TABLE sessions (

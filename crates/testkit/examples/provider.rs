@@ -1,15 +1,22 @@
 //! A fake model server as a process of its own, for storms and benches. It prints its address and runs until it is
 //! ended.
 //!
-//! `--shape anthropic|openai|deepseek`, `--listen ADDRESS`, `--key KEY`, `--max-concurrent CALLS`, `--refuse STATUS`,
+//! `--shape anthropic|openai|responses|deepseek`, `--script parrot|ten-turns`, `--listen ADDRESS`, `--key KEY`, `--max-concurrent CALLS`, `--refuse STATUS`,
 //! `--retry-after seconds:N|date:N|none`, `--delay-ms N`, `--log FILE`.
 
 use std::{io::Write, time::Duration};
 
-use drawloom_testkit::providers::{Provider, RetryAfter, Settings, Shape, parrot};
+use drawloom_testkit::{
+    dialects::ten_turns,
+    providers::{Asked, Provider, RetryAfter, ServerReply, Settings, Shape, parrot},
+};
 
-fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, String> {
+/// What a server says.
+type Script = fn(&Asked) -> ServerReply;
+
+fn settings(mut arguments: impl Iterator<Item = String>) -> Result<(Settings, Script), String> {
     let mut settings = Settings::new(Shape::Anthropic);
+    let mut script: Script = parrot;
     let mut refuse = 429;
     let mut max_concurrent = None;
     let mut retry_after = RetryAfter::Absent;
@@ -26,6 +33,11 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Str
                     _ => return Err(wrong()),
                 }
             }
+            "--script" => match value.as_str() {
+                "parrot" => script = parrot,
+                "ten-turns" => script = ten_turns,
+                _ => return Err(wrong()),
+            },
             "--listen" => settings.listen = value.parse().map_err(|_| wrong())?,
             "--key" => settings.key = Some(value),
             "--max-concurrent" => max_concurrent = Some(value.parse().map_err(|_| wrong())?),
@@ -48,13 +60,13 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Str
         settings = settings.max_concurrent(calls, retry_after);
         settings.refusal.status = refuse;
     }
-    Ok(settings)
+    Ok((settings, script))
 }
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
-    let settings = settings(std::env::args().skip(1)).map_err(std::io::Error::other)?;
-    let provider = Provider::start(settings, parrot).await?;
+    let (settings, script) = settings(std::env::args().skip(1)).map_err(std::io::Error::other)?;
+    let provider = Provider::start(settings, script).await?;
     let mut out = std::io::stdout();
     writeln!(out, "{}", provider.address())?;
     out.flush()?;

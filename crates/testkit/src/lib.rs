@@ -5,6 +5,7 @@
 pub mod claude;
 mod clock;
 mod definitions;
+pub mod dialects;
 mod faults;
 pub mod files;
 mod kill;

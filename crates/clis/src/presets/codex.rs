@@ -188,6 +188,7 @@ impl Reader for Output {
                     output_tokens: count("output_tokens"),
                     cache_creation_input_tokens: count("cache_write_input_tokens"),
                     cache_read_input_tokens: cached,
+                    reasoning_tokens: count("reasoning_output_tokens"),
                 };
                 self.turns += 1;
                 self.completed = true;

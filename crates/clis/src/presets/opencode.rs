@@ -210,6 +210,7 @@ impl Reader for Output {
                     output_tokens: count(&tokens["output"]) + count(&tokens["reasoning"]),
                     cache_creation_input_tokens: count(&tokens["cache"]["write"]),
                     cache_read_input_tokens: count(&tokens["cache"]["read"]),
+                    reasoning_tokens: count(&tokens["reasoning"]),
                 };
                 let cost = part["cost"].as_f64().and_then(Cost::from_units);
                 self.cost = cost.map(|cost| Cost(self.cost.unwrap_or_default().0.saturating_add(cost.0)));

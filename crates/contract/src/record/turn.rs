@@ -81,5 +81,6 @@ named! {
         UsageAssumed = "usage_assumed",
         ReasoningMasked = "reasoning_masked",
         ToolsMissing = "tools_missing",
+        ReasoningUnavailable = "reasoning_unavailable",
     }
 }

@@ -95,13 +95,17 @@ fn usage(usage: &Value, currency: &str) -> String {
         0 => String::new(),
         cached => format!(" and {} from the cache", count(cached)),
     };
+    let reasoning = match tokens("reasoning_tokens") {
+        0 => String::new(),
+        reasoning => format!(" ({} of them reasoning)", count(reasoning)),
+    };
     let assumed = usage["assumed"].as_bool().filter(|assumed| *assumed);
     let cost = serde_json::from_value::<Amount>(usage["cost"].clone())
         .map(|cost| format!(", {}{}", if assumed.is_some() { "~" } else { "" }, money(cost, currency)))
         .unwrap_or_default();
     let assumed = if assumed.is_some() { " (assumed: the provider did not report it)" } else { "" };
     format!(
-        "{} tokens in{cached}, {} out{cost}{assumed}",
+        "{} tokens in{cached}, {} out{reasoning}{cost}{assumed}",
         count(tokens("input_tokens")),
         count(tokens("output_tokens"))
     )

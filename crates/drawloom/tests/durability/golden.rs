@@ -23,8 +23,10 @@ struct Golden {
     users: [usize; 3],
 }
 
-const ALL: &[&Golden] =
-    &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7, &FORMAT_8, &FORMAT_9, &FORMAT_10];
+const ALL: &[&Golden] = &[
+    &FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7, &FORMAT_8, &FORMAT_9, &FORMAT_10,
+    &FORMAT_11,
+];
 
 const FORMAT_1: Golden = Golden { directory: "0.1.0", last: 1_794_801_892_513, users: [0, 0, 14] };
 const FORMAT_2: Golden = Golden { directory: "format-2", last: 1_794_930_198_993, users: [6, 5, 3] };
@@ -36,6 +38,7 @@ const FORMAT_7: Golden = Golden { directory: "format-7", last: 1_794_930_512_582
 const FORMAT_8: Golden = Golden { directory: "format-8", last: 1_794_940_628_302, users: [6, 5, 3] };
 const FORMAT_9: Golden = Golden { directory: "format-9", last: 1_794_953_512_739, users: [6, 5, 3] };
 const FORMAT_10: Golden = Golden { directory: "format-10", last: 1_794_989_031_916, users: [6, 5, 3] };
+const FORMAT_11: Golden = Golden { directory: "format-11", last: 1_795_123_479_997, users: [6, 5, 3] };
 
 impl Golden {
     fn copy(&self) -> Case {
@@ -112,6 +115,11 @@ fn a_directory_of_format_9_is_opened_and_what_it_left_goes_on() {
 #[test]
 fn a_directory_of_format_10_is_opened_and_what_it_left_goes_on() {
     opens_and_goes_on(&FORMAT_10);
+}
+
+#[test]
+fn a_directory_of_format_11_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_11);
 }
 
 /// That program kept a channel of runtime in a place of its own, without the versions before the last.

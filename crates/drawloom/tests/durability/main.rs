@@ -8,6 +8,7 @@ mod channels;
 mod clock;
 mod consumed;
 mod definitions;
+mod dialects;
 mod doubt;
 mod evaluations;
 mod fallback;

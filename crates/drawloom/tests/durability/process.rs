@@ -40,6 +40,38 @@ impl Case {
         text.lines().map(str::to_owned).collect()
     }
 
+    /// Starts the shipped server with this config.
+    pub(crate) fn serve(&self, config: &str) -> Server {
+        std::fs::write(&self.config, config).expect("a file");
+        let trusted = self.shipped(&["trust", "--yes"]).output().expect("the binary starts");
+        assert!(trusted.status.success(), "{}", String::from_utf8_lossy(&trusted.stderr));
+        let mut child = self
+            .shipped(&["serve", "--json", "--log", "error"])
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("the binary starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("it says where it is");
+        let told: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("no server: {error}: {line}"));
+        Server { child, url: told["url"].as_str().expect("an address").to_owned() }
+    }
+
+    fn shipped(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drawloom"));
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .env("HOME", self.directory.path())
+            .env("DRAWLOOM_DATA_DIR", self.path("data"))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        for name in ["DRAWLOOM_TOKEN", "DRAWLOOM_URL", "DRAWLOOM_LOG", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
     /// Starts the fixture. `settings` are added to where its files are.
     pub(crate) fn start(&self, settings: &Value) -> Server {
         self.start_under(&[], settings)

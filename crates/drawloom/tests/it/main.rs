@@ -64,6 +64,7 @@ mod sources;
 mod support;
 mod tables;
 mod terminal;
+mod thinking;
 mod told;
 mod trust;
 mod users;

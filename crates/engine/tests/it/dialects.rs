@@ -1,199 +1,62 @@
 //! Conversations that go from one model API to another and back: with tools, thoughts, images, failures in the middle, secrets in what is
-//! thought, and processes that die. The servers are as strict as the real ones, and none may reject a request.
+//! thought, refusals, an API that changes at a restart, and processes that die. The servers are as strict as the real ones, and none may
+//! reject a request. What each conversation is like is in `testkit::dialects`; `drawloom/tests/durability/dialects.rs` kills real servers.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet},
     io::Write as _,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::Arc,
+    time::Duration,
 };
 
 use drawloom_contract::{
-    choice::{Choice, Effort, Fallback, ModelName},
-    message::{Block, Role, Segment},
+    choice::{Choice, Fallback},
     model::Model,
-    record::Body,
+    record::{Body, Status},
     runs::{Interest, Runs as _},
     view::RunView,
 };
 use drawloom_models::{ProviderConfig, Secret};
-use drawloom_testkit::providers::{Asked, Ending, Provider, Refusal, Reply, ServerReply, Settings, Shape, WallClock};
-use serde_json::json;
-use tokio::{runtime::Runtime, sync::watch};
+use drawloom_testkit::{
+    dialects::{Conversation, Dice, Failures, KEY, Servers},
+    providers::{Asked, Shape, WallClock},
+};
+use serde_json::{Value, json};
 
 use crate::{
     house::{House, Plan, ask},
     resuming::die_after,
 };
 
-const KEY: &str = "loom-key-0123456789";
-
-/// What a model may think and no journal may hold.
-const SECRET: &str = "hunter2-hunter2";
-
 /// How many conversations share a directory.
 const TOGETHER: u64 = 100;
 
-/// From here on a model calls no tools.
-const LAST: usize = 7;
+/// How many processes have a directory after each other.
+const PROCESSES: u64 = 3;
 
-const MODELS: [(&str, Shape, &str); 7] = [
-    ("anthropic", Shape::Anthropic, "claude-opus-5-5"),
-    ("anthropic", Shape::Anthropic, "claude-sonnet-4-5"),
-    ("responses", Shape::Responses, "gpt-6-sol"),
-    ("responses", Shape::Responses, "gpt-5.2"),
-    ("chat", Shape::Openai, "gpt-4.1"),
-    ("chat", Shape::Openai, "gpt-6-sol"),
-    ("deepseek", Shape::Deepseek, "deepseek-v4-pro"),
-];
-
-/// Numbers that follow from what they are asked for.
-struct Dice(u64);
-
-impl Dice {
-    fn of(parts: &[&str]) -> Self {
-        let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-        Self(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)))
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % most
-    }
-
-    fn in_100(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
-
-/// The servers, which outlive every process of the test.
-struct Servers {
-    runtime: Runtime,
-    all: BTreeMap<&'static str, Arc<Provider>>,
-    /// How many requests they got.
-    requests: watch::Sender<u64>,
-}
-
-impl Servers {
-    fn start() -> Self {
-        let runtime = Runtime::new().expect("a runtime");
-        let requests = watch::Sender::new(0);
-        let tries = Arc::<Mutex<HashMap<String, u32>>>::default();
-        let shapes: BTreeMap<&str, Shape> = MODELS.iter().map(|(id, shape, _)| (*id, *shape)).collect();
-        let start = |(id, shape)| {
-            let (tries, requests) = (tries.clone(), requests.clone());
-            let script = move |asked: &Asked| {
-                requests.send_modify(|count| *count += 1);
-                answer(asked, &tries)
-            };
-            let server = runtime.block_on(Provider::start(Settings::new(shape).key(KEY), script)).expect("a port");
-            (id, Arc::new(server))
-        };
-        let all = shapes.into_iter().map(start).collect();
-        Self { runtime, all, requests }
-    }
-
-    fn models(&self) -> BTreeMap<&'static str, Arc<dyn Model>> {
-        let open = |(id, server): (&&'static str, &Arc<Provider>)| {
-            let (driver, options) = match *id {
-                "responses" => ("openai", json!({ "api": "responses" })),
-                "chat" => ("openai", json!({ "api": "chat" })),
-                own => (own, json!({})),
-            };
-            let config = json!({ "driver": driver, "base_url": server.base_url(), "options": options });
-            let config: ProviderConfig = serde_json::from_value(config).expect("a config");
-            let model = drawloom_models::open(id, &config, Some(Secret::new(KEY)), Arc::new(WallClock));
-            (*id, model.expect("a provider"))
-        };
-        self.all.iter().map(open).collect()
-    }
-}
-
-/// What a model says, by the conversation and how far it is; a failure only at the first try.
-fn answer(asked: &Asked, tries: &Mutex<HashMap<String, u32>>) -> ServerReply {
-    let whole = asked.body.to_string();
-    let seed: String =
-        whole.split_once("seed ").map_or("", |(_, rest)| rest).chars().take_while(char::is_ascii_digit).collect();
-    let said = said(asked);
-    let place = format!("{seed} {:?} {} {said}", asked.shape, asked.model());
-    let attempt = {
-        let mut tries = tries.lock().expect("no panic while held");
-        let attempt = tries.entry(place.clone()).or_default();
-        *attempt += 1;
-        *attempt
+fn models(servers: &Servers, process: u64) -> BTreeMap<&'static str, Arc<dyn Model>> {
+    let open = |(id, config): (&'static str, Value)| {
+        let config: ProviderConfig = serde_json::from_value(config).expect("a config");
+        (id, drawloom_models::open(id, &config, Some(Secret::new(KEY)), Arc::new(WallClock)).expect("a provider"))
     };
-    let mut dice = Dice::of(&[&place]);
-    let fails = dice.in_100(35) && attempt == 1;
-    let kind = dice.below(7);
-    let piece = usize::try_from(dice.below(9)).unwrap_or(0);
-    if fails && kind < 3 {
-        let status = [503, 500, 401][usize::try_from(kind).unwrap_or(0)];
-        return Refusal::new(status, "not now").into();
-    }
-    let mut reply = Reply::text(if dice.in_100(60) { "Some words." } else { "" });
-    if dice.in_100(70) {
-        let secret = if dice.in_100(10) { SECRET } else { "" };
-        reply = reply.thinking(format!("A thought of {seed} {secret}"));
-    }
-    if dice.in_100(20) {
-        reply = reply.sealed(format!("sealed-{seed}"));
-    }
-    if said < LAST && !asked.tools().is_empty() {
-        for number in 0..dice.below(4) {
-            reply = match dice.in_100(10) {
-                true => reply.raw_call("Probe", "{\"say\": "),
-                false => reply.call("Probe", &json!({ "say": format!("{said}.{number}") })),
-            };
-        }
-    }
-    if reply.calls.is_empty() && reply.text.is_empty() {
-        reply.text = "The end.".into();
-    }
-    if dice.in_100(5) {
-        let clipped = match asked.shape {
-            Shape::Anthropic => "max_tokens",
-            Shape::Responses => "max_output_tokens",
-            Shape::Openai | Shape::Deepseek => "length",
-        };
-        reply = reply.stop(clipped);
-    }
-    let reply = reply.pieces(3, std::time::Duration::ZERO);
-    match (fails, kind) {
-        (true, 3 | 4) => reply.ending(Ending::Broken(piece)),
-        (true, 5) => reply.ending(Ending::Short(piece.min(2))),
-        (true, _) => reply.ending(Ending::Error(piece, "overloaded_error".into())),
-        (false, _) => reply,
-    }
-    .into()
-}
-
-/// How much a model has said so far.
-fn said(asked: &Asked) -> usize {
-    let spoken = |item: &&serde_json::Value| item["role"] == "assistant" || item["type"] == "function_call";
-    asked.messages().iter().chain(asked.items()).filter(spoken).count()
+    servers.configs(process).into_iter().map(open).collect()
 }
 
 /// The house of some conversations, each with an agent of its own that may go to every model.
 fn house(directory: &Path, models: BTreeMap<&'static str, Arc<dyn Model>>, first: u64) -> House {
     let mut plan = Plan::new(json!([]));
-    plan.secrets = vec![SECRET.to_owned()];
+    plan.secrets = vec![KEY.to_owned()];
     for (id, model) in models {
         plan = plan.provider(id, model);
     }
     for seed in first..first + TOGETHER {
-        let mut dice = Dice::of(&["agent", &seed.to_string()]);
-        let mut candidates: Vec<ModelName> = MODELS.iter().map(|(id, _, model)| ModelName::new(*id, *model)).collect();
-        for at in (1..candidates.len()).rev() {
-            let other = usize::try_from(dice.below(at as u64 + 1)).unwrap_or(0);
-            candidates.swap(at, other);
-        }
+        let Conversation { candidates, effort, .. } = Conversation::of(seed);
         plan = plan.agent(&format!("a{seed}"), |agent| {
             agent.tools = vec!["Probe".into()];
             agent.provider.clone_from(&candidates[0].provider);
             agent.model.clone_from(&candidates[0].model);
-            agent.effort = [None, Some(Effort::Low), Some(Effort::High)][usize::try_from(dice.below(3)).unwrap_or(0)];
+            agent.effort = effort;
             agent.max_tokens = Some(4_096);
             let fallback = Some(Fallback { max_attempts: 40, cooldown_ms: 1 });
             let choice = Choice { candidates, fallback, retry_attempts: Some(1) };
@@ -203,84 +66,197 @@ fn house(directory: &Path, models: BTreeMap<&'static str, Arc<dyn Model>>, first
     House::at(directory, plan)
 }
 
+/// What came of conversations.
+#[derive(Default)]
+struct Outcomes {
+    views: Vec<RunView>,
+    switches: u64,
+    /// The notices of all journals.
+    told: BTreeSet<String>,
+}
+
 /// Some conversations in processes that die after a number of requests, and one that ends them.
-fn converse(servers: &Servers, first: u64) -> (Vec<RunView>, u64) {
+fn converse(servers: &Servers, first: u64) -> Outcomes {
     let directory = tempfile::tempdir().expect("a directory");
     let mut dice = Dice::of(&["lives", &first.to_string()]);
-    let (mut started, mut switches): (Vec<RunView>, u64) = (Vec::new(), 0);
-    for life in 0..3 {
-        let (path, models) = (directory.path().to_owned(), servers.models());
-        let mut requests = servers.requests.subscribe();
+    let mut outcomes = Outcomes::default();
+    for process in 0..PROCESSES {
+        let (path, models) = (directory.path().to_owned(), models(servers, process));
+        let mut requests = servers.requests();
         let until = *requests.borrow() + 5 + dice.below(TOGETHER * 3);
-        let before = started.clone();
-        (started, switches) = die_after(async move {
+        let before = std::mem::take(&mut outcomes.views);
+        outcomes = die_after(async move {
             let house = house(&path, models, first);
             house.engine.resume().await.expect("resumed");
             let mut runs = before;
             if runs.is_empty() {
                 for seed in first..first + TOGETHER {
-                    let mut start = ask(&format!("a{seed}"), &format!("seed {seed} "));
-                    if Dice::of(&["image", &seed.to_string()]).in_100(20) {
-                        let data = "iVBORw0KGgo=".into();
-                        let image = Block::Image { media_type: "image/png".into(), data };
-                        start.segments.push(Segment { role: Role::User, content: vec![image] });
-                    }
+                    let mut start = ask(&format!("a{seed}"), "");
+                    start.segments = Conversation::of(seed).segments;
                     runs.push((*house.start(start, Interest::None).await.view).clone());
                 }
             }
-            let ends = async {
-                let (mut ended, mut switches) = (Vec::new(), 0);
-                for run in &runs {
-                    let view = house.engine.wait(&house.caller, run.run, None).await.expect("an end");
-                    for record in house.journal(&view).await {
-                        switches += u64::from(matches!(record.body, Body::Switched(_)));
-                        if let Body::TurnFailed(failed) = &record.body {
-                            assert_ne!(
-                                failed.error.code, "model_bad_request",
-                                "{}: {}",
-                                view.agent, failed.error.message
-                            );
-                        }
-                    }
-                    ended.push((*view).clone());
-                }
-                (ended, switches)
-            };
-            if life == 2 {
-                return ends.await;
+            if process + 1 == PROCESSES {
+                return ends(&house, &runs).await;
             }
             tokio::select! {
-                ended = ends => ended,
+                ended = ends(&house, &runs) => ended,
                 // It dies here.
-                _ = requests.wait_for(|count| *count >= until) => (runs.clone(), 0),
+                _ = requests.wait_for(|count| *count >= until) => Outcomes { views: runs.clone(), ..Outcomes::default() },
             }
         });
     }
-    (started, switches)
+    outcomes
+}
+
+/// Waits for the ends of runs.
+async fn ends(house: &House, runs: &[RunView]) -> Outcomes {
+    let mut outcomes = Outcomes::default();
+    for run in runs {
+        let view = house.engine.wait(&house.caller, run.run, None).await.expect("an end");
+        let records = house.journal(&view).await;
+        assert!(!format!("{records:?}").contains(KEY), "{}: the journal holds a secret", view.agent);
+        for record in records {
+            match &record.body {
+                Body::Switched(_) => outcomes.switches += 1,
+                Body::TurnFailed(failed) => {
+                    assert_ne!(failed.error.code, "model_bad_request", "{}: {}", view.agent, failed.error.message);
+                }
+                Body::Notice { notice, .. } => _ = outcomes.told.insert(notice.as_str().to_owned()),
+                _ => {}
+            }
+        }
+        outcomes.views.push((*view).clone());
+    }
+    outcomes
 }
 
 #[test]
 fn no_server_rejects_a_conversation_that_others_began() {
     let count: u64 = std::env::var("PROVE_CONVERSATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(TOGETHER);
     let seed: u64 = std::env::var("PROVE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let servers = Servers::start();
-    let (mut ended, mut switches) = (BTreeMap::<String, u64>::new(), 0);
+    let servers = Servers::start(Failures::All, Duration::ZERO);
+    let (mut ended, mut switches, mut told) = (BTreeMap::<String, u64>::new(), 0, BTreeSet::new());
     for batch in 0..count.div_ceil(TOGETHER) {
-        let (views, switched) = converse(&servers, seed * 1_000_000 + batch * TOGETHER);
-        switches += switched;
-        for view in views {
-            let end = view.error.map_or_else(|| format!("{:?}", view.status), |error| error.code);
-            *ended.entry(end).or_default() += 1;
+        let first = seed * 1_000_000 + batch * TOGETHER;
+        let outcomes = converse(&servers, first);
+        switches += outcomes.switches;
+        told.extend(outcomes.told);
+        for (seed, view) in (first..).zip(outcomes.views) {
+            let code = view.error.as_ref().map(|error| error.code.as_str());
+            let is_right = match code {
+                None => view.status == Status::Completed,
+                Some(code) => code == "model_refused" && servers.memory().is_refused(seed),
+            };
+            assert!(is_right, "{seed}: {:?} {:?}", view.status, view.error);
+            *ended.entry(code.unwrap_or("completed").to_owned()).or_default() += 1;
         }
     }
-    let mut by_status: BTreeMap<(&str, u16), u64> = BTreeMap::new();
-    for (id, server) in &servers.all {
-        for call in server.calls() {
-            *by_status.entry((id, call.status)).or_default() += 1;
-        }
-    }
-    let told = format!("conversations by end {ended:?}; at least {switches} changes of model; calls {by_status:?}");
-    writeln!(std::io::stderr(), "prove: {told}").expect("a terminal or a file");
+    let by_status = servers.calls();
+    let words = format!("conversations by end {ended:?}; at least {switches} changes of model; calls {by_status:?}");
+    writeln!(std::io::stderr(), "prove: {words}").expect("a terminal or a file");
     assert!(by_status.keys().all(|(_, status)| *status != 400), "{by_status:?}");
-    servers.runtime.shutdown_background();
+    assert_eq!(servers.memory().forgotten(), [""; 0], "reasoning that did not come back");
+    // What the conversations were made for has happened.
+    assert!(ended.len() > 1, "no conversation was refused");
+    assert!(servers.changed_api() > 0, "no conversation went on over the other API of its provider");
+    for notice in ["reasoning_masked", "reasoning_invalidated", "reasoning_unavailable", "model_downgraded"] {
+        assert!(told.contains(notice), "{notice} did not happen: {told:?}");
+    }
+    let asked = servers.asked();
+    let images: BTreeSet<String> =
+        asked.iter().filter(|asked| has_image(asked)).map(|asked| format!("{:?}", asked.shape)).collect();
+    assert_eq!(images.len(), 4, "APIs that got an image: {images:?}");
+    faults_are_noticed(&servers, &asked);
+}
+
+fn has_image(asked: &Asked) -> bool {
+    asked.body.to_string().contains("iVBORw0KGgo=")
+}
+
+/// What a driver could do wrong to a request; false when the request has nothing of the kind.
+type Mistake = fn(&mut Value) -> bool;
+
+/// The items or messages of a request.
+fn items(body: &mut Value) -> &mut Vec<Value> {
+    let key = if body["input"].is_array() { "input" } else { "messages" };
+    body[key].as_array_mut().expect("a list")
+}
+
+fn remove(body: &mut Value, is_it: impl Fn(&Value) -> bool) -> bool {
+    let items = items(body);
+    let found = items.iter().position(is_it);
+    found.map(|at| items.remove(at)).is_some()
+}
+
+/// Changes the first value at `pointer` of an item.
+fn change(body: &mut Value, pointer: &str, to: &str) -> bool {
+    let found = items(body).iter_mut().find_map(|item| item.pointer_mut(pointer));
+    found.map(|value| *value = to.into()).is_some()
+}
+
+const MISTAKES: &[(Shape, &str, Mistake)] = &[
+    (Shape::Responses, "an output is missing", |body| remove(body, |item| item["type"] == "function_call_output")),
+    (Shape::Responses, "a call is missing", |body| remove(body, |item| item["type"] == "function_call")),
+    (Shape::Responses, "reasoning is changed", |body| change(body, "/encrypted_content", "gAAAchanged==")),
+    (Shape::Responses, "a summary is changed", |body| change(body, "/summary/0/text", "another thought")),
+    (Shape::Responses, "reasoning leads nowhere", |body| {
+        let items = items(body);
+        let found = items.iter().position(|item| item["type"] == "reasoning");
+        found.map(|at| items.remove(at)).map(|item| items.push(item)).is_some()
+    }),
+    (Shape::Responses, "reasoning of another model", |body| {
+        let model = if body["model"] == "gpt-6-sol" { "gpt-5.2" } else { "gpt-6-sol" };
+        body["model"] = model.into();
+        items(body).iter().any(|item| item["type"] == "reasoning")
+    }),
+    (Shape::Anthropic, "a result is missing", |body| {
+        remove(body, |message| message["content"][0]["type"] == "tool_result")
+    }),
+    (Shape::Anthropic, "a thought is changed", |body| change(body, "/content/0/thinking", "another thought")),
+    (Shape::Anthropic, "a thought of another model", |body| {
+        let model = if body["model"] == "claude-opus-5-5" { "claude-opus-5" } else { "claude-opus-5-5" };
+        body["model"] = model.into();
+        items(body).iter().any(|message| message["content"][0]["type"] == "thinking")
+    }),
+    (Shape::Openai, "a result is missing", |body| remove(body, |message| message["role"] == "tool")),
+    (Shape::Deepseek, "a result is missing", |body| remove(body, |message| message["role"] == "tool")),
+    (Shape::Deepseek, "reasoning is changed", |body| change(body, "/reasoning_content", "another thought")),
+    (Shape::Deepseek, "reasoning is missing", |body| {
+        let thinks = body["thinking"]["type"] != "disabled";
+        let found = items(body).iter_mut().find(|message| message["reasoning_content"].is_string());
+        let found = found.and_then(Value::as_object_mut).and_then(|message| message.remove("reasoning_content"));
+        thinks && found.is_some()
+    }),
+];
+
+/// The servers reject each mistake in each request that it can be made in: what they took was right.
+fn faults_are_noticed(servers: &Servers, asked: &[Asked]) {
+    let taken = || asked.iter().filter(|asked| asked.check().is_ok());
+    for (shape, name, mistake) in MISTAKES {
+        let mut made = 0;
+        for right in taken().filter(|asked| asked.shape == *shape) {
+            let mut wrong = right.clone();
+            if mistake(&mut wrong.body) {
+                made += 1;
+                assert!(wrong.check().is_err(), "{shape:?}: {name}, and it was not noticed: {}", wrong.body);
+            }
+        }
+        assert!(made > 0, "{shape:?}: no request for {name:?}");
+    }
+    for right in taken() {
+        let mut wrong = right.clone();
+        wrong.body["colour"] = "red".into();
+        assert!(wrong.check().is_err(), "{:?}: an unknown field was not noticed", right.shape);
+    }
+    // Responses without a store takes calls whose reasoning is missing; the memory of the servers does not.
+    let mut dropped = 0;
+    for right in taken().filter(|asked| asked.shape == Shape::Responses) {
+        let mut wrong = right.clone();
+        if remove(&mut wrong.body, |item| item["type"] == "reasoning" && servers.memory().knows(item)) {
+            dropped += 1;
+            assert!(!servers.memory().missing(&wrong).is_empty(), "missing reasoning was not noticed: {}", wrong.body);
+        }
+    }
+    assert!(dropped > 0, "no request with reasoning");
 }

@@ -62,6 +62,7 @@ async fn a_thinking_conversation_goes_to_a_strict_provider_and_back() {
             "cache_invalidated",
             "reasoning_invalidated",
             "model_downgraded",
+            "reasoning_unavailable",
             "second/chat to first/deep for throttled",
         ]
     );
@@ -185,6 +186,26 @@ async fn a_model_that_does_not_reason_beside_tools_is_named() {
         let view = house.finish(house.start(ask("alice", "x"), Interest::Outcome).await).await;
         assert_eq!(view.warnings.iter().map(String::as_str).next(), expected);
     }
+}
+
+#[tokio::test]
+async fn a_fallback_to_a_model_that_does_not_reason_is_a_warning_of_the_run() {
+    let silent = ModelCard { thinks_with_tools: false, ..card() };
+    let (first, second) = (thinker("first", &[2, 4, 4], card()), thinker("second", &[3, 3], silent));
+    let plan = Plan::new(json!([])).provider("first", first).provider("second", second).agent("alice", |agent| {
+        may_fall_back(agent);
+        agent.tools = vec!["Probe".into()];
+    });
+    let house = House::new(plan);
+    let view = house.run("alice", "think").await;
+    assert_eq!((view.status, view.provider.as_str()), (Status::Completed, "second"), "{:?}", view.error);
+    let told = told(&house.journal(&view).await);
+    let count = |word: &str| told.iter().filter(|told| told.contains(word)).count();
+    // It goes there twice, and says so once.
+    assert_eq!((count("to second"), count("reasoning_unavailable")), (2, 1), "{told:?}");
+    assert_eq!(view.warnings, ["model second/reasoner does not reason while tools are on offer"]);
+    let replay = house.engine.replay(&house.caller, view.run).await.expect("a journal");
+    assert!(replay.ok, "{replay:?}");
 }
 
 #[tokio::test]

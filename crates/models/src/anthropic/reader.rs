@@ -120,6 +120,8 @@ impl Messages {
         newest("output_tokens", &mut self.usage.output_tokens);
         newest("cache_creation_input_tokens", &mut self.usage.cache_creation_input_tokens);
         newest("cache_read_input_tokens", &mut self.usage.cache_read_input_tokens);
+        let details = &usage["output_tokens_details"];
+        self.usage.reasoning_tokens = number(details, "thinking_tokens").unwrap_or(self.usage.reasoning_tokens);
     }
 
     fn stop_at(&mut self, delta: &Value) {

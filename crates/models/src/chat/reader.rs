@@ -114,6 +114,7 @@ impl Completion {
             output_tokens: number(usage, "completion_tokens").unwrap_or(0),
             cache_creation_input_tokens: written,
             cache_read_input_tokens: cached,
+            reasoning_tokens: number(&usage["completion_tokens_details"], "reasoning_tokens").unwrap_or(0),
         };
         self.cost = usage["cost"].as_f64().and_then(Cost::from_units);
     }

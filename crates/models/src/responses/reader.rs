@@ -117,6 +117,7 @@ impl Response {
             output_tokens: number(usage, "output_tokens").unwrap_or(0),
             cache_creation_input_tokens: written,
             cache_read_input_tokens: cached,
+            reasoning_tokens: number(&usage["output_tokens_details"], "reasoning_tokens").unwrap_or(0),
         };
     }
 

@@ -9,10 +9,14 @@ use drawloom_testkit::providers::{
 };
 use serde_json::json;
 
-use crate::fixture::{Fixture, KEY, open, request};
+use crate::fixture::{Fixture, KEY, config, open, request};
 
-const SHAPES: [(Shape, &str); 3] =
-    [(Shape::Anthropic, "claude-sonnet-4-5"), (Shape::Openai, "gpt-4.1"), (Shape::Deepseek, "deepseek-flash")];
+const SHAPES: [(Shape, &str); 4] = [
+    (Shape::Anthropic, "claude-sonnet-4-5"),
+    (Shape::Openai, "gpt-4.1"),
+    (Shape::Responses, "gpt-6-sol"),
+    (Shape::Deepseek, "deepseek-flash"),
+];
 
 #[tokio::test]
 async fn statuses_become_typed_failures() {
@@ -66,23 +70,26 @@ async fn retry_after_is_heard_as_seconds_as_a_date_and_not_at_all() {
 
 #[tokio::test]
 async fn a_provider_that_answers_says_when_nothing_is_left() {
-    let fixture = Fixture::new(Shape::Openai, |asked| {
-        let left = if asked.number == 1 { "0" } else { "5" };
-        let reply = Reply::text("last one").header("x-ratelimit-remaining-requests", left);
-        reply.header("x-ratelimit-reset-requests", "1m30s").into()
-    })
-    .await;
-    let began = WallClock.wall();
-    let until = fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until.expect("nothing is left");
-    assert!((began.after(Duration::from_secs(90))..=WallClock.wall().after(Duration::from_secs(90))).contains(&until));
-    assert_eq!(fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until, None);
+    for shape in [Shape::Openai, Shape::Responses] {
+        let fixture = Fixture::new(shape, |asked| {
+            let left = if asked.number == 1 { "0" } else { "5" };
+            let reply = Reply::text("last one").header("x-ratelimit-remaining-requests", left);
+            reply.header("x-ratelimit-reset-requests", "1m30s").into()
+        })
+        .await;
+        let began = WallClock.wall();
+        let until = fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until.expect("nothing is left");
+        let later = |time: drawloom_contract::time::Timestamp| time.after(Duration::from_secs(90));
+        assert!((later(began)..=later(WallClock.wall())).contains(&until), "{shape:?}");
+        assert_eq!(fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until, None, "{shape:?}");
+    }
 }
 
 #[tokio::test]
 async fn the_key_is_in_no_error() {
     for (shape, model) in SHAPES {
         let provider = Provider::start(Settings::new(shape).key("the-real-one"), parrot).await.expect("a port");
-        let model_api = open(json!({ "driver": shape, "base_url": provider.base_url() }), Some(KEY));
+        let model_api = open(config(shape, &provider, json!({})), Some(KEY));
         let turn =
             model_api.turn(request(model), &crate::fixture::RecordedDeltas::default()).await.expect_err("a wrong key");
         let list = model_api.list().await.expect_err("a wrong key");

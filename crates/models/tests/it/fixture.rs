@@ -53,11 +53,7 @@ impl Fixture {
     ) -> Self {
         let shape = settings.shape;
         let provider = Provider::start(settings, script).await.expect("a port of loopback");
-        let (driver, options) = match shape {
-            Shape::Responses => (json!("openai"), with_api(options)),
-            shape => (json!(shape), options),
-        };
-        let model = open(json!({ "driver": driver, "base_url": provider.base_url(), "options": options }), Some(KEY));
+        let model = open(config(shape, &provider, options), Some(KEY));
         Self { provider, model }
     }
 
@@ -67,9 +63,16 @@ impl Fixture {
     }
 }
 
-fn with_api(mut options: Value) -> Value {
-    options["api"] = "responses".into();
-    options
+/// The config of a provider that is this server.
+pub(crate) fn config(shape: Shape, provider: &Provider, mut options: Value) -> Value {
+    let driver = match shape {
+        Shape::Responses => {
+            options["api"] = "responses".into();
+            json!("openai")
+        }
+        shape => json!(shape),
+    };
+    json!({ "driver": driver, "base_url": provider.base_url(), "options": options })
 }
 
 pub(crate) fn open(config: Value, key: Option<&str>) -> Arc<dyn Model> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use drawloom_contract::{
     choice::{Effort, Sampling},
+    ids::RunId,
     message::{Message, Part, Thought, ToolResult, ToolUse},
     model::TurnRequest,
 };
@@ -203,6 +204,18 @@ async fn thoughts_between_calls_stay_between_them() {
     let blocks = asked[1].body["messages"][1]["content"].as_array().expect("blocks");
     let kinds: Vec<&str> = blocks.iter().filter_map(|block| block["type"].as_str()).collect();
     assert_eq!(kinds, ["thinking", "thinking", "text", "thinking", "tool_use", "thinking", "tool_use"]);
+}
+
+#[tokio::test]
+async fn runs_of_one_tree_share_the_key_of_the_prompt_cache() {
+    let key = async |run, root| {
+        let mut request = request("gpt-6-sol");
+        (request.run.run, request.root) = (RunId::from_bytes([run; 16]), RunId::from_bytes([root; 16]));
+        sent(Shape::Responses, request).await["body"]["prompt_cache_key"].clone()
+    };
+    assert_eq!(key(1, 7).await, key(2, 7).await);
+    assert_ne!(key(1, 7).await, key(1, 8).await);
+    assert_eq!(key(1, 7).await, RunId::from_bytes([7; 16]).to_string());
 }
 
 #[tokio::test]

@@ -54,10 +54,16 @@ async fn plain_text_comes_whole_from_each_api() {
     let usage = Usage { input_tokens: 25, output_tokens: 15, ..Usage::default() };
     assert_eq!(anthropic, Turn { text: TEXT.into(), usage, ..Turn::default() });
     let openai = whole(Shape::Openai, "openai/text.sse").await;
-    let usage =
-        Usage { input_tokens: 156, output_tokens: 31, cache_creation_input_tokens: 100, cache_read_input_tokens: 1024 };
+    let usage = Usage {
+        input_tokens: 156,
+        output_tokens: 31,
+        cache_creation_input_tokens: 100,
+        cache_read_input_tokens: 1024,
+        reasoning_tokens: 12,
+    };
     assert_eq!(openai, Turn { text: TEXT.into(), usage, ..Turn::default() });
     let responses = whole(Shape::Responses, "responses/text.sse").await;
+    let usage = Usage { reasoning_tokens: 0, ..usage };
     assert_eq!(responses, Turn { text: TEXT.into(), usage, ..Turn::default() });
 }
 
@@ -86,8 +92,8 @@ async fn reasoning_items_are_kept_whole_at_their_places() {
     let calls = [("call_a", "warp.md"), ("call_b", "weft.md")];
     assert_eq!(turn.calls, calls.map(|(id, path)| tool_use(id, "Read", json!({ "path": path }))));
     assert_eq!(
-        (turn.text.as_str(), turn.usage.output_tokens, turn.stop_reason),
-        ("I read both.", 90, StopReason::ToolUse)
+        (turn.text.as_str(), turn.usage.output_tokens, turn.usage.reasoning_tokens, turn.stop_reason),
+        ("I read both.", 90, 64, StopReason::ToolUse)
     );
 }
 
@@ -117,6 +123,7 @@ async fn thoughts_keep_their_signatures_and_places_among_calls() {
             output_tokens: 89,
             cache_creation_input_tokens: 248,
             cache_read_input_tokens: 1800,
+            reasoning_tokens: 21,
         },
         ..Turn::default()
     };
@@ -145,7 +152,13 @@ async fn reasoning_of_deepseek_comes_before_its_text() {
         thoughts: vec![Thought::plain("我们需要 to read it.")],
         calls: vec![tool_use("call_00_5cCTwZqjjBqLhJNb3h7C2Zhi", "Read", json!({ "path": "warp.md" }))],
         stop_reason: StopReason::ToolUse,
-        usage: Usage { input_tokens: 260, output_tokens: 77, cache_read_input_tokens: 640, ..Usage::default() },
+        usage: Usage {
+            input_tokens: 260,
+            output_tokens: 77,
+            cache_read_input_tokens: 640,
+            reasoning_tokens: 40,
+            ..Usage::default()
+        },
         ..Turn::default()
     };
     assert_eq!(turn, expected);

@@ -19,8 +19,8 @@ use crate::{
 /// A store of every earlier format, each with 14 runs.
 const ALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden");
 /// A store of the format before.
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-10/drawloom.db");
-const BEFORE: u32 = 10;
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-11/drawloom.db");
+const BEFORE: u32 = 11;
 
 fn put_golden(directory: &Path) -> PathBuf {
     let file = directory.join("drawloom.db");
@@ -48,8 +48,8 @@ async fn the_copy_of_the_format_before_stays_until_the_first_clean_close() {
     put_golden(directory.path());
     let opened = open(&directory);
     assert_whole(&opened).await;
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format11"]);
-    let copy = directory.path().join("drawloom.db.before-format11");
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format12"]);
+    let copy = directory.path().join("drawloom.db.before-format12");
     let found = inspect(&copy).expect("a copy that can be restored");
     assert_eq!((found.format, found.runs), (BEFORE, 14));
     let bytes = fs::read(&copy).expect("a copy");
@@ -72,10 +72,10 @@ async fn the_copy_stays_when_the_store_was_deleted_or_taken_over() {
     let first = open(&directory);
     let second = open(&directory);
     first.store.close().await.expect("an orderly end");
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format11"]);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format12"]);
     fs::remove_file(file).expect("a file");
     drop(second.store.close().await);
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format11"]);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format12"]);
 }
 
 fn format(directory: &Path) -> u32 {
@@ -142,7 +142,7 @@ async fn a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens() {
         if output.status.success() {
             assert_passed(&output);
         }
-        let is_copied = directory.path().join("drawloom.db.before-format11").exists();
+        let is_copied = directory.path().join("drawloom.db.before-format12").exists();
         let found = format(directory.path());
         match found == BEFORE {
             true => before += 1,
@@ -170,7 +170,7 @@ async fn without_room_for_the_copy_the_store_stays_as_it_is() {
     // A disk that other processes fill while the copy is made.
     if Command::new("strace").arg("-V").output().is_ok() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let part = directory.path().join("drawloom.db.before-format11.part").display().to_string();
+        let part = directory.path().join("drawloom.db.before-format12.part").display().to_string();
         let full = "inject=pwrite64:error=ENOSPC:when=10+";
         let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", &part, "-e", full];
         assert_passed(&run_in(&golden, &strace, directory.path(), name));
@@ -190,9 +190,10 @@ fn where_the_copy_has_no_room(directory: &Path) {
     assert_eq!(copies(directory), [""; 0]);
 }
 
-/// The store of the format before with a text in its index that is one word there.
+/// A store of format 10, which does not split words, with a text in its index that is one word there.
 fn put_unsplit(directory: &Path) {
-    let file = put_golden(directory);
+    let file = directory.join("drawloom.db");
+    fs::copy(GOLDEN.replace("format-11", "format-10"), &file).expect("a store that does not split words");
     let connection = rusqlite::Connection::open(file).expect("a store");
     let find = "SELECT revision FROM key_values WHERE searched <> 0 AND value LIKE '%the golden words%'";
     let revision: i64 = connection.query_row(find, [], |row| row.get(0)).expect("a value");

@@ -239,9 +239,17 @@ pub(super) fn whole(asked: &Asked, reply: &Reply) -> Value {
         "content": content(asked, reply), "stop_reason": stop_reason(reply), "stop_sequence": null,
         "usage": {
             "input_tokens": input, "output_tokens": output, "cache_creation_input_tokens": write,
-            "cache_read_input_tokens": read, "service_tier": "standard",
+            "cache_read_input_tokens": read, "service_tier": "standard", "output_tokens_details": details(asked, reply),
         },
     })
+}
+
+/// How many of the output tokens were thought, when the model thinks.
+fn details(asked: &Asked, reply: &Reply) -> Value {
+    match thinks(asked) {
+        true => json!({ "thinking_tokens": reply.reasoning_tokens(usage(asked, reply)[1]) }),
+        false => Value::Null,
+    }
 }
 
 fn event(name: &str, data: &Value) -> String {
@@ -254,6 +262,7 @@ pub(super) fn stream(asked: &Asked, reply: &Reply) -> Vec<String> {
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
     message["usage"]["output_tokens"] = json!(1);
+    message["usage"]["output_tokens_details"] = Value::Null;
     let mut events = vec![event("message_start", &json!({ "type": "message_start", "message": message }))];
     for (index, mut block) in content(asked, reply).into_iter().enumerate() {
         let mut deltas = Vec::new();
@@ -284,7 +293,7 @@ pub(super) fn stream(asked: &Asked, reply: &Reply) -> Vec<String> {
     }
     let end = json!({
         "type": "message_delta", "delta": { "stop_reason": stop_reason(reply), "stop_sequence": null },
-        "usage": { "output_tokens": usage(asked, reply)[1] },
+        "usage": { "output_tokens": usage(asked, reply)[1], "output_tokens_details": details(asked, reply) },
     });
     events.push(event("message_delta", &end));
     events.push(event("message_stop", &json!({ "type": "message_stop" })));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Shape;
+use super::{Refusal, Shape, anthropic, deepseek, openai, responses};
 
 /// A request for a turn.
 #[derive(Debug, Clone)]
@@ -24,6 +24,16 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// Rejects what the real API rejects.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self.shape {
+            Shape::Anthropic => anthropic::check(self),
+            Shape::Openai => openai::check(self),
+            Shape::Responses => responses::check(self),
+            Shape::Deepseek => deepseek::check(self),
+        }
+    }
+
     /// A header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())

@@ -83,6 +83,8 @@ pub(super) struct Voice {
     pub(super) before: Vec<String>,
     /// Whether it says what a turn took.
     pub(super) counts: bool,
+    /// Whether the model thinks, shown or not; absent for servers that do not count reasoning apart.
+    pub(super) thinks: Option<bool>,
     /// Adds the server's own counts of tokens.
     pub(super) count: fn(&mut Value, [u64; 4]),
 }
@@ -113,6 +115,10 @@ fn usage(asked: &Asked, reply: &Reply, voice: &Voice) -> Value {
     let [input, output, write, read] = tokens;
     let prompt = input + write + read;
     let mut usage = json!({ "prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output });
+    if let Some(thinks) = voice.thinks {
+        let reasoning = if thinks { reply.reasoning_tokens(output) } else { 0 };
+        usage["completion_tokens_details"] = json!({ "reasoning_tokens": reasoning });
+    }
     (voice.count)(&mut usage, tokens);
     usage
 }

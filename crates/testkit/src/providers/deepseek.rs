@@ -80,11 +80,11 @@ fn voice(asked: &Asked, reply: &Reply) -> Voice {
         calls: Calls::InPieces,
         before: Vec::new(),
         counts: true,
+        thinks: Some(thinks(asked)),
         count: |usage, [input, _, write, read]| {
             usage["prompt_cache_hit_tokens"] = json!(read);
             usage["prompt_cache_miss_tokens"] = json!(input + write);
             usage["prompt_tokens_details"] = json!({ "cached_tokens": read });
-            usage["completion_tokens_details"] = json!({ "reasoning_tokens": 0 });
         },
     }
 }

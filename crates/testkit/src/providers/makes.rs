@@ -87,7 +87,7 @@ pub(super) struct Ways {
     /// What it does with a request before the model sees it.
     pub(super) prepare: fn(&[ServedModel], &mut Asked),
     /// How it speaks.
-    pub(super) voice: fn(&Reply) -> Voice,
+    pub(super) voice: fn(&Asked, &Reply) -> Voice,
     pub(super) error: fn(&Refusal) -> Value,
 }
 
@@ -101,7 +101,7 @@ static OPENAI: Ways = Ways {
     },
     check: |_, asked| openai::check(asked),
     prepare: |_, _| {},
-    voice: |_| openai::voice(),
+    voice: |asked, _| openai::voice(asked),
     error: chat::error,
 };
 
@@ -138,6 +138,7 @@ fn plain_voice(reply: &Reply, reasoning_key: &'static str) -> Voice {
     Voice {
         reasoning: reply.thinking.clone(),
         reasoning_key,
+        thinks: None,
         calls: Calls::InPieces,
         before: Vec::new(),
         counts: true,

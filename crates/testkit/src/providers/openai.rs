@@ -60,17 +60,17 @@ pub(super) fn check(asked: &Asked) -> Result<(), Refusal> {
 }
 
 /// This API keeps reasoning to itself.
-pub(super) fn voice() -> Voice {
+pub(super) fn voice(asked: &Asked) -> Voice {
     Voice {
         reasoning: None,
         reasoning_key: "reasoning_content",
         calls: Calls::InPieces,
         before: Vec::new(),
         counts: true,
+        thinks: Some(reasons(asked.model()) && asked.body["reasoning_effort"] != "none"),
         count: |usage, [_, _, write, read]| {
             usage["prompt_tokens_details"] =
                 json!({ "cached_tokens": read, "cache_write_tokens": write, "audio_tokens": 0 });
-            usage["completion_tokens_details"] = json!({ "reasoning_tokens": 0 });
         },
     }
 }

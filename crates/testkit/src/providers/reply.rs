@@ -127,6 +127,11 @@ impl Reply {
         self
     }
 
+    /// How many of `output` tokens were thought.
+    pub(super) fn reasoning_tokens(&self, output: u64) -> u64 {
+        self.thinking.as_ref().map_or(0, |text| (text.len() as u64).div_ceil(4)).min(output)
+    }
+
     /// `text` in about as many pieces as the reply has, cut between characters.
     pub(super) fn cut<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let size = text.len().div_ceil(self.pieces.max(1)).max(1);

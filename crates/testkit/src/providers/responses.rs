@@ -56,9 +56,20 @@ fn reasons(model: &str) -> bool {
     families.iter().any(|family| model.starts_with(family)) && !model.contains("-chat")
 }
 
-/// What a server that keeps nothing knows its own reasoning by.
-fn sealed(model: &str, id: &str, summary: &str) -> String {
-    format!("gAAA{}==", proof(model, &format!("{id} {summary}")))
+fn thinks(asked: &Asked) -> bool {
+    reasons(asked.model()) && asked.body["reasoning"]["effort"] != "none"
+}
+
+/// What a server that keeps nothing knows its own reasoning by: a proof, and a thought that it shows to nobody.
+fn sealed(model: &str, id: &str, summary: &str, hidden: &str) -> String {
+    format!("gAAA{}{hidden}==", proof(model, &format!("{id} {summary} {hidden}")))
+}
+
+/// Whether the content of a reasoning item is this model's own and unchanged.
+fn is_own(model: &str, item: &Value, content: &str) -> bool {
+    // The proof has 16 digits.
+    let hidden = content.get("gAAA".len() + 16..content.len().saturating_sub(2)).unwrap_or_default();
+    content == sealed(model, item["id"].as_str().unwrap_or_default(), &summary_of(item), hidden)
 }
 
 fn summary_of(item: &Value) -> String {
@@ -252,7 +263,7 @@ fn check_reasoning(asked: &Asked, items: &[Value]) -> Result<(), Refusal> {
                     )));
                 }
                 // openai/codex 8145.
-                Some(content) if content != sealed(asked.model(), id, &summary_of(item)) => {
+                Some(content) if !is_own(asked.model(), item, content) => {
                     return Err(
                         bad("The encrypted content gAAA...== could not be verified.").kind("invalid_encrypted_content")
                     );
@@ -308,21 +319,25 @@ fn check_calls(items: &[Value]) -> Result<(), Refusal> {
 /// The items of an answer.
 fn output(asked: &Asked, reply: &Reply) -> Vec<Value> {
     let (model, number) = (asked.model(), asked.number);
-    let thinks = reasons(model) && asked.body["reasoning"]["effort"] != "none";
+    let thinks = thinks(asked);
     let shows = !asked.body["reasoning"]["summary"].is_null();
     let encrypted = asked.body["include"].to_string().contains("reasoning.encrypted_content");
     let mut items = Vec::new();
-    let thoughts =
-        [reply.thinking.as_ref().map(|text| (text.as_str(), shows)), reply.sealed.as_ref().map(|_| ("", false))];
-    for (text, shows) in thoughts.into_iter().flatten().filter(|_| thinks) {
+    let thoughts = [
+        reply.thinking.as_ref().map(|text| if shows { (text.as_str(), "") } else { ("", "") }),
+        reply.sealed.as_ref().map(|hidden| ("", hidden.as_str())),
+    ];
+    for (shown, hidden) in thoughts.into_iter().flatten().filter(|_| thinks) {
         let id = format!("rs_{number:08}_{}", items.len());
-        let summary = if shows { json!([{ "type": "summary_text", "text": text }]) } else { json!([]) };
-        let content = encrypted.then(|| sealed(model, &id, if shows { text } else { "" }));
+        let summary = if shown.is_empty() { json!([]) } else { json!([{ "type": "summary_text", "text": shown }]) };
+        let content = encrypted.then(|| sealed(model, &id, shown, hidden));
         items.push(json!({ "id": id, "type": "reasoning", "summary": summary, "encrypted_content": content }));
     }
     // Items that reasoning led to are named so.
     let led = if items.is_empty() { "" } else { "_r" };
-    if !reply.text.is_empty() || reply.calls.is_empty() {
+    // A limit that falls into the reasoning leaves nothing else.
+    let is_cut = reply.stop.as_deref() == Some("max_output_tokens") && !items.is_empty();
+    if !reply.text.is_empty() || (reply.calls.is_empty() && !is_cut) {
         let phase = if reply.calls.is_empty() { "final_answer" } else { "commentary" };
         let content = json!([{ "type": "output_text", "text": reply.text, "annotations": [], "logprobs": [] }]);
         let mut item = json!({
@@ -337,7 +352,7 @@ fn output(asked: &Asked, reply: &Reply) -> Vec<Value> {
     for (index, (name, arguments)) in reply.calls.iter().enumerate() {
         items.push(json!({
             "id": format!("fc_{number:08}_{index}{led}"), "type": "function_call", "status": "completed",
-            "call_id": format!("call_{number:08}_{index}"), "name": name, "arguments": arguments,
+            "call_id": format!("call_r{number:08}_{index}"), "name": name, "arguments": arguments,
         }));
     }
     items
@@ -346,7 +361,7 @@ fn output(asked: &Asked, reply: &Reply) -> Vec<Value> {
 fn usage(asked: &Asked, reply: &Reply) -> Value {
     let reckoned = || [asked.body.to_string().len() as u64 / 4, reply.text.len() as u64 / 4 + 1, 0, 0];
     let [input, output, write, read] = reply.usage.unwrap_or_else(reckoned);
-    let reasoning = reply.thinking.as_ref().map_or(0, |text| text.len() as u64 / 4).min(output);
+    let reasoning = if thinks(asked) { reply.reasoning_tokens(output) } else { 0 };
     json!({
         "input_tokens": input + write + read, "input_tokens_details": { "cached_tokens": read, "cache_write_tokens": write },
         "output_tokens": output, "output_tokens_details": { "reasoning_tokens": reasoning }, "total_tokens": input + write + read + output,

@@ -168,10 +168,8 @@ async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) 
         }
     }
     let checked = check_key(shared, &asked.headers).and_then(|()| match shape {
-        Shape::Anthropic => anthropic::check(&asked),
         Shape::Openai => (shared.settings.make.ways().check)(&shared.settings.models, &asked),
-        Shape::Responses => responses::check(&asked),
-        Shape::Deepseek => deepseek::check(&asked),
+        Shape::Anthropic | Shape::Responses | Shape::Deepseek => asked.check(),
     });
     if let Err(refusal) = checked {
         return refuse(&shared.settings, &refusal, Some(open));
@@ -196,7 +194,7 @@ async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) 
 
 /// Sends a turn, as a stream or whole.
 fn speak(settings: &Settings, asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
-    let voice = || Voice { counts: settings.counts, ..(settings.make.ways().voice)(reply) };
+    let voice = || Voice { counts: settings.counts, ..(settings.make.ways().voice)(asked, reply) };
     let now = WallClock.wall();
     open.answers(200);
     let mut headers = reply.headers.clone();

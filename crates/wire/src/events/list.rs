@@ -202,6 +202,12 @@ pub static EVENTS: &[EventCard] = &[
         fields: NOTICE,
     },
     EventCard {
+        name: "reasoning_unavailable",
+        has_id: true,
+        when: "The new model does not reason in this run. The run also has a warning.",
+        fields: NOTICE,
+    },
+    EventCard {
         name: "fallback_suppressed",
         has_id: true,
         when: "The run did not fall back to another model, although one is configured.",

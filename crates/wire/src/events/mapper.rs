@@ -130,10 +130,7 @@ impl Mapper {
             )),
             Body::Usage { turn, usage, cost, assumed } => {
                 let usage = Tokens {
-                    input_tokens: usage.input_tokens,
-                    output_tokens: usage.output_tokens,
-                    cache_creation_input_tokens: usage.cache_creation_input_tokens,
-                    cache_read_input_tokens: usage.cache_read_input_tokens,
+                    usage: *usage,
                     model: &self.model,
                     provider: &self.provider,
                     cost: cost.map(Amount),
@@ -412,10 +409,8 @@ struct Used<'a> {
 
 #[derive(Serialize)]
 struct Tokens<'a> {
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_creation_input_tokens: u64,
-    cache_read_input_tokens: u64,
+    #[serde(flatten)]
+    usage: Usage,
     model: &'a str,
     provider: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -300,13 +300,17 @@ impl Shown {
             0 => String::new(),
             cached => format!(", {} from the cache", count(cached)),
         };
+        let reasoning = match usage.reasoning_tokens {
+            0 => String::new(),
+            reasoning => format!(" ({} of them reasoning)", count(reasoning)),
+        };
         let (input, out) = (count(usage.input_tokens), count(usage.output_tokens));
         line(
             "tokens",
             match run.assumed_cost {
                 // Of what was reserved for an interrupted call it is not known what would have been read and what written.
                 Some(_) => format!("~{}; estimated for calls that reported no usage", count(usage.total())),
-                None => format!("{input} in, {out} out{cached}"),
+                None => format!("{input} in, {out} out{reasoning}{cached}"),
             },
         );
         if let Some(cost) = run.cost {

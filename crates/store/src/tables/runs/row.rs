@@ -88,6 +88,8 @@ pub(crate) const STEPS: &[Step] = &[
             WHERE parent_run IS NOT NULL;
         CREATE UNIQUE INDEX runs_by_retry ON runs (tenant, retry_of) WHERE retry_of IS NOT NULL;",
     ),
+    // The part of the output that was reasoning. Runs of earlier formats did not count it.
+    (12, "ALTER TABLE runs ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0;"),
 ];
 
 columns! {
@@ -134,6 +136,9 @@ columns! {
         cache_read_input_tokens: view.usage.cache_read_input_tokens
             => set "cache_read_input_tokens + min($cache_read_input_tokens, \
                 9223372036854775807 - cache_read_input_tokens)": patch.usage.cache_read_input_tokens;
+        reasoning_tokens: view.usage.reasoning_tokens
+            => set "reasoning_tokens + min($reasoning_tokens, 9223372036854775807 - reasoning_tokens)":
+                patch.usage.reasoning_tokens;
         warnings: Some(&view.warnings).filter(|warnings| !warnings.is_empty()).map(Json)
             => end "$warnings": patch.warnings.as_ref().filter(|warnings| !warnings.is_empty()).map(Json);
         strikes: view.strikes => set "coalesce($strikes, strikes)": patch.strikes;
@@ -181,7 +186,13 @@ columns! {
                 stop_reason,
                 final_text: text(final_text, final_blob, text_of_blob)?,
                 error: json(error),
-                usage: Usage { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens },
+                usage: Usage {
+                    input_tokens,
+                    output_tokens,
+                    cache_creation_input_tokens,
+                    cache_read_input_tokens,
+                    reasoning_tokens,
+                },
                 cost,
                 assumed: assumed_cost,
                 warnings: json(warnings).unwrap_or_default(),

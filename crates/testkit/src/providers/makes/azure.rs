@@ -14,8 +14,8 @@ pub(super) static WAYS: Ways = Ways {
     own,
     check,
     prepare: |_, _| {},
-    voice: |_| {
-        let mut voice = openai::voice();
+    voice: |asked, _| {
+        let mut voice = openai::voice(asked);
         // What the filter found in the prompt comes first, in a chunk without choices.
         let filters = json!([{ "prompt_index": 0, "content_filter_results": { "hate": { "filtered": false, "severity": "safe" } } }]);
         let first = json!({ "choices": [], "created": 0, "id": "", "model": "", "object": "", "prompt_filter_results": filters });

@@ -19,7 +19,7 @@ pub(super) static WAYS: Ways = Ways {
             body.remove("tools");
         }
     },
-    voice: |reply| plain_voice(reply, "reasoning_content"),
+    voice: |_, reply| plain_voice(reply, "reasoning_content"),
     error: |refusal| {
         let kind = refusal.kind.as_deref().unwrap_or(if refusal.status == 404 {
             "not_found_error"

@@ -17,7 +17,7 @@ pub(super) static WAYS: Ways = Ways {
     own,
     check,
     prepare: |_, _| {},
-    voice: |reply| plain_voice(reply, "reasoning_content"),
+    voice: |_, reply| plain_voice(reply, "reasoning_content"),
     error: |refusal| json!({ "error": refusal.message }),
 };
 

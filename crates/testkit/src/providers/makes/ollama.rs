@@ -16,7 +16,7 @@ pub(super) static WAYS: Ways = Ways {
     own,
     check,
     prepare: |_, _| {},
-    voice: |reply| {
+    voice: |_, reply| {
         let mut voice = plain_voice(reply, "reasoning");
         voice.calls = Calls::Whole;
         voice.count = |_, _| {};

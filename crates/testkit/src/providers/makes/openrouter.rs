@@ -12,7 +12,7 @@ pub(super) static WAYS: Ways = Ways {
     own,
     check,
     prepare: |_, _| {},
-    voice: |reply| {
+    voice: |_, reply| {
         let mut voice = plain_voice(reply, "reasoning");
         // Comments keep the connection open while a provider is chosen.
         voice.before = vec![": OPENROUTER PROCESSING\n\n".to_owned()];

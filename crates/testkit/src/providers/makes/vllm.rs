@@ -13,7 +13,7 @@ pub(super) static WAYS: Ways = Ways {
     own,
     check,
     prepare: |_, _| {},
-    voice: |reply| plain_voice(reply, "reasoning_content"),
+    voice: |_, reply| plain_voice(reply, "reasoning_content"),
     error: |refusal| {
         let kind = if refusal.status == 404 { "NotFoundError" } else { "BadRequestError" };
         json!({ "error": { "message": refusal.message, "type": kind, "param": null, "code": refusal.status } })
