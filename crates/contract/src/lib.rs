@@ -9,7 +9,6 @@ pub mod executor;
 pub mod failure;
 pub mod gate;
 pub mod journal;
-pub mod limits;
 pub mod log;
 pub mod message;
 pub mod model;
@@ -26,6 +25,6 @@ pub mod view;
 pub mod wait;
 
 pub use drawloom_redact as redact;
-pub use drawloom_units::{activity, ids, money, streams, suggest, time};
+pub use drawloom_units::{activity, ids, limits, money, streams, suggest, time};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

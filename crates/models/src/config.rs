@@ -168,6 +168,15 @@ impl Options {
         given.into_iter().find_map(|(key, given)| given.then_some(key))
     }
 
+    /// The first option that is set and that only the Responses API knows.
+    pub(crate) fn of_responses(&self) -> Option<&'static str> {
+        let given = [
+            ("options.api", self.api == Some(OpenaiApi::Responses)),
+            ("options.reasoning_summary", self.reasoning_summary.is_some()),
+        ];
+        given.into_iter().find_map(|(key, given)| given.then_some(key))
+    }
+
     /// The first option that is set and that the script does not know.
     pub(crate) fn of_others(&self) -> Option<&'static str> {
         let given = [

@@ -55,9 +55,9 @@ fn api(config: &ProviderConfig) -> Option<&'static dyn Api> {
     let address = config.base_url.as_deref().map_or_else(|| usual.map(|api| api.default_url()), Some);
     let host = address.and_then(host).unwrap_or_default();
     match (config.driver, config.options.api) {
+        (Driver::Openai, _) if host.eq_ignore_ascii_case("api.deepseek.com") => Some(&deepseek::Deepseek),
         (Driver::Openai, Some(OpenaiApi::Responses)) => Some(&responses::Responses),
         (Driver::Openai, None) if host.eq_ignore_ascii_case("api.openai.com") => Some(&responses::Responses),
-        (Driver::Openai, _) if host.eq_ignore_ascii_case("api.deepseek.com") => Some(&deepseek::Deepseek),
         _ => usual,
     }
 }
@@ -202,8 +202,9 @@ fn open_remote(
     clock: Arc<dyn Clock>,
 ) -> Result<Remote, Error> {
     let provider = || id.to_owned();
-    let unused = match config.driver {
-        Driver::Openai => None,
+    let unused = match (config.driver, api.driver()) {
+        (Driver::Openai, Driver::Deepseek) => config.options.of_responses(),
+        (Driver::Openai, _) => None,
         _ => config.options.of_openai(),
     };
     if let Some(key) = config.options.of_script().or(unused) {

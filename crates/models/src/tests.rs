@@ -106,6 +106,18 @@ fn the_driver_openai_takes_the_api_of_its_address_unless_told_otherwise() {
     }
 }
 
+#[test]
+fn what_deepseek_does_not_have_is_refused_at_its_address() {
+    for (options, key) in [
+        (json!({ "api": "responses" }), "options.api"),
+        (json!({ "reasoning_summary": "auto" }), "options.reasoning_summary"),
+    ] {
+        let config = json!({ "driver": "openai", "base_url": "https://api.deepseek.com", "options": options });
+        let error = opened(config, Some("k")).expect_err("DeepSeek has none");
+        assert!(error.contains(&format!("{key} is not supported by the driver `deepseek`")), "{error}");
+    }
+}
+
 /// The server rejects what Chat Completions sends: fields that it does not know, and a conversation without its reasoning.
 #[tokio::test]
 async fn the_driver_openai_at_deepseeks_address_holds_a_conversation_with_reasoning() {

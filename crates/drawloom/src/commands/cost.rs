@@ -95,7 +95,7 @@ fn show(output: &Output, report: &CostReport, by: By) {
         [
             Text::new(name).style(style),
             Text::new(count(costs.runs)).style(style),
-            Text::new(count(costs.tokens)).style(style),
+            Text::new(format!("{}{}", if part.is_some() { "~" } else { "" }, count(costs.tokens))).style(style),
             Text::new(cost.unwrap_or_default()).style(style),
             Text::new(part.unwrap_or_default()).style(style),
         ]

@@ -336,7 +336,7 @@ async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
              ALTER TABLE keys DROP COLUMN at; DROP TABLE waits; DROP INDEX runs_by_user;
              CREATE TABLE waits (tenant TEXT, run BLOB, call INTEGER, kind TEXT, remaining INTEGER, due INTEGER);
              ALTER TABLE runs DROP COLUMN assumed_cost; DROP INDEX runs_by_retry; DROP INDEX runs_by_parent;
-             ALTER TABLE runs DROP COLUMN retry_of; ALTER TABLE runs DROP COLUMN attempt;
+             ALTER TABLE runs DROP COLUMN retry_of; ALTER TABLE runs DROP COLUMN attempt; ALTER TABLE runs DROP COLUMN reasoning_tokens;
              CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index)
                  WHERE parent_run IS NOT NULL;
              ALTER TABLE runs RENAME COLUMN user_id TO user; ALTER TABLE batches RENAME COLUMN user_id TO user;

@@ -11,6 +11,7 @@ use crate::{
     commands::{Session, demo::no_room},
     connect::{self, Connection, Execution, Need},
     data_dir::DataDir,
+    environment,
     exit::{CommandError, Exit},
     operations::in_terminal,
     output::{Format, Style},
@@ -79,6 +80,8 @@ async fn without_config(request: &goals::Doctor, refusal: &CommandError) -> Resu
     let connection = Connection::embedded(running);
     let found = connection.backend.call(request).await;
     connection.close().await;
+    // Empty, because no goal ran there. What is in it otherwise stays.
+    _ = std::fs::remove_dir(environment::checkouts(place.path()));
     let mut found = found?;
     found.ok = false;
     // Models are those of the config.

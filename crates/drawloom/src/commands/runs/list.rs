@@ -279,14 +279,16 @@ fn row(
         }
         (None, _) => Text::new(""),
     };
-    let cost = spent.cost(run).map(|(cost, assumed)| assumed_money(cost, assumed, currency));
+    let spent_cost = spent.cost(run);
+    let is_estimated = spent_cost.is_some_and(|(_, assumed)| assumed.is_some());
+    let cost = spent_cost.map(|(cost, assumed)| assumed_money(cost, assumed, currency));
     [
         id(run.run_id),
         Text::new(run.agent.to_string()).style(Style::Bold),
         status,
         Text::new(accepted.unwrap_or_else(|| run.timings.accepted_at.clone())).style(Style::Dim),
         Text::new(run.timings.total_ms.map(duration).unwrap_or_default()),
-        Text::new(count(spent.tokens(run))),
+        Text::new(format!("{}{}", if is_estimated { "~" } else { "" }, count(spent.tokens(run)))),
         Text::new(cost.unwrap_or_default()),
         run.parent_run_id.map_or(Text::new(""), id).style(Style::Dim),
         Text::new(format!("{}/{}", run.provider, run.model)).style(Style::Dim),
