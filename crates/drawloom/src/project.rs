@@ -201,6 +201,11 @@ pub(crate) fn old_data() -> Option<DataDir> {
     directory.join(drawloom_store::FILE).exists().then(|| DataDir::new(directory))
 }
 
+/// Whether a data directory is one of those that projects get by themselves.
+pub(crate) fn is_own_directory(directory: &Path) -> bool {
+    folder().is_ok_and(|folder| directory.parent() == Some(&folder))
+}
+
 /// The name of the project that a config file is the first of.
 fn name(first: &Path) -> String {
     if config::user_file().is_some_and(|file| config::place(&file) == first) {

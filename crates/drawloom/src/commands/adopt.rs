@@ -23,7 +23,7 @@ use crate::{
     exit::{CommandError, Exit},
     leftovers, local,
     output::Format,
-    project::{self, Project},
+    project::{self, Note, Project},
 };
 
 /// Move the data of a folder that was moved into this project
@@ -113,13 +113,22 @@ impl Adopted {
 
 /// Moves the data of a directory that no project uses into this project.
 pub(crate) async fn adopt(project: &Project, from: &DataDir) -> Result<Adopted, CommandError> {
+    let own = project.files.first();
+    let note = project::read_note(from.path());
     if !has_data(from.path()) {
+        // An adopt that was interrupted after the store was moved.
+        if note.is_some() && project::is_own_directory(from.path()) && has_data(project.data.path()) {
+            return forget(project, from, note);
+        }
         return Err(CommandError::usage("no_data", format!("{} has no drawloom.db", from.path().display()))
             .with_hint("`drawloom status --all` lists data that can be adopted"));
     }
-    let own = project.files.first();
-    let note = project::read_note(from.path());
-    if let Some(note) = note.as_ref().filter(|note| note.config.exists() && Some(&note.config) != own) {
+    let store = from.path().join(drawloom_store::FILE);
+    if !fs::symlink_metadata(&store).is_ok_and(|found| found.is_file()) {
+        let message = format!("{} is not a regular file", store.display());
+        return Err(CommandError::usage("no_data", message).with_hint("adopt the directory that the file is in"));
+    }
+    if let Some(note) = note.as_ref().filter(|note| own.is_none_or(|own| note.is_in_use_beside(own))) {
         let message = format!("{} belongs to {}", from.path().display(), note.config.display());
         return Err(CommandError::usage("data_in_use", message)
             .with_hint("copy the data of an existing project with `drawloom backup` and `drawloom restore`"));
@@ -141,21 +150,30 @@ pub(crate) async fn adopt(project: &Project, from: &DataDir) -> Result<Adopted, 
     if is_used(to) {
         return Err(two_stores(project, from));
     }
-    let moved = move_checkouts(from.path(), to).and_then(|()| move_store(from.path(), to));
-    moved.map_err(|error| {
+    fold_log(from.path()).await?;
+    move_all(from.path(), to).map_err(|error| {
         let message = format!("cannot move {} to {}: {error}", from.path().display(), to.display());
         CommandError::failed("cannot_move", message).with_hint(
             "nothing is lost: fix the cause and run the command again, or use `drawloom backup` and `restore`",
         )
     })?;
+    forget(project, from, note)
+}
+
+/// Removes what is left of a directory whose store was moved.
+fn forget(project: &Project, from: &DataDir, note: Option<Note>) -> Result<Adopted, CommandError> {
+    remove_rest(from.path());
+    // Last, because it says that there is something to remove.
     project::remove_note(from.path()).map_err(|error| {
         let message = format!("the runs were moved; cannot remove {}: {error}", from.path().display());
         CommandError::failed("cannot_remove", message)
     })?;
-    remove_rest(from.path());
-    let old = note.map(|note| note.config).filter(|old| Some(old) != own);
+    if project::is_own_directory(from.path()) {
+        let _ = fs::remove_dir(from.path());
+    }
+    let old = note.map(|note| note.config).filter(|old| Some(old) != project.files.first());
     let hosts = old.map(|old| mcp::hosts_of(&old)).unwrap_or_default();
-    Ok(Adopted { from: from.path().to_owned(), to: to.to_owned(), hosts })
+    Ok(Adopted { from: from.path().to_owned(), to: project.data.path().to_owned(), hosts })
 }
 
 /// Why data is not moved into a project that has used its own, with the commands for each choice.
@@ -178,54 +196,58 @@ fn two_stores(project: &Project, from: &DataDir) -> CommandError {
 /// Files that a project's data directory has beside its store.
 const REST: [&str; 6] = ["token", "serve.log", "serve.log.old", "written.json", "start.lock", "drawloom.lock"];
 
-/// Removes what is left of a project's own directory. Whatever else is in it stays, and the directory with it.
+/// Removes what is left in a project's own directory. Whatever else is in it stays.
 fn remove_rest(directory: &Path) {
-    if directory.parent().and_then(Path::file_name).is_none_or(|name| name != "projects") {
+    if !project::is_own_directory(directory) {
         return;
     }
     for name in REST {
         let _ = fs::remove_file(directory.join(name));
     }
     let _ = fs::remove_dir_all(directory.join("tmp"));
-    let _ = fs::remove_dir(directory);
 }
 
-/// Moves the checkouts of goals, which have their own place beside the data.
-fn move_checkouts(from: &Path, to: &Path) -> io::Result<()> {
-    let (from, to) = (environment::checkouts(from), environment::checkouts(to));
-    // An empty directory gives way.
-    match fs::rename(from, to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
+/// Brings a store, whose directory is locked, into one file, so that moving that file moves all of it.
+async fn fold_log(directory: &Path) -> Result<(), CommandError> {
+    let opened = Store::open(&Options::new(directory), SystemClock.wall()).map_err(|error| CommandError::of(&error))?;
+    opened.store.close().await.map_err(|error| CommandError::of(&error))?;
+    let log = store_file(directory, "-wal");
+    match fs::metadata(&log).map_or(0, |found| found.len()) {
+        0 => Ok(()),
+        _ => Err(CommandError::failed("cannot_move", format!("another program uses {}", log.display()))
+            .with_hint("end it and run the command again; nothing was moved")),
     }
 }
 
-/// Moves the store from one locked directory to another. A crash at any point leaves a complete store in one of the two: the
-/// database is linked after its write-ahead log, and its old name is removed before the log's old name.
-fn move_store(from: &Path, to: &Path) -> io::Result<()> {
+/// Moves what belongs to a data directory to another one, both locked. The store comes last and at once: until then the data is where it
+/// was, and a command that was interrupted can be run again.
+fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     let staged = |directory: &Path| leftovers::directory(&DataDir::new(directory));
-    match fs::rename(staged(from), staged(to)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let file = |directory: &Path, ending: &str| directory.join(format!("{}{ending}", drawloom_store::FILE));
-    // What says how far an unused store was written does not hold for the one that replaces it.
-    remove(&to.join("written.json"))?;
-    remove(&file(to, "-shm"))?;
-    for ending in ["-wal", ""] {
-        // What an attempt before this one left behind is the same file or an older one.
-        remove(&file(to, ending))?;
-        match fs::hard_link(file(from, ending), file(to, ending)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !ending.is_empty() => {}
-            linked => linked?,
+    for (from, to) in [(environment::checkouts(from), environment::checkouts(to)), (staged(from), staged(to))] {
+        // An empty directory gives way.
+        match fs::rename(&from, &to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let message = format!("{} cannot become {}: {error}", from.display(), to.display());
+                return Err(io::Error::new(error.kind(), message));
+            }
+            Ok(()) | Err(_) => {}
         }
     }
+    // The unused store that gives way goes first: a log without its database is ignored.
+    for file in [store_file(to, ""), store_file(to, "-wal"), store_file(to, "-shm"), to.join("written.json")] {
+        remove(&file)?;
+    }
     File::open(to)?.sync_all()?;
-    fs::remove_file(file(from, ""))?;
+    fs::rename(store_file(from, ""), store_file(to, ""))?;
+    File::open(to)?.sync_all()?;
     for ending in ["-wal", "-shm"] {
-        remove(&file(from, ending))?;
+        remove(&store_file(from, ending))?;
     }
     File::open(from)?.sync_all()
+}
+
+fn store_file(directory: &Path, ending: &str) -> PathBuf {
+    directory.join(format!("{}{ending}", drawloom_store::FILE))
 }
 
 /// Removes a file, if there is one.

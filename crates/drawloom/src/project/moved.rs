@@ -31,9 +31,24 @@ impl Note {
         Self { config: first.to_owned(), folder: first.parent().and_then(identity), digest }
     }
 
+    /// Whether its config is still where it was, and is another one than `config`: a link may lead from the old place to the new one.
+    pub(crate) fn is_in_use_beside(&self, config: &Path) -> bool {
+        self.config != config
+            && fs::canonicalize(&self.config).is_ok_and(|place| fs::canonicalize(config).ok() != Some(place))
+    }
+
+    /// Whether the project of `now` has replaced the one that was at its place: another folder, with another config.
+    fn gave_way_to(&self, now: &Self) -> bool {
+        self.config == now.config
+            && self.folder.is_some()
+            && self.digest.is_some()
+            && self.folder != now.folder
+            && self.digest != now.digest
+    }
+
     /// Whether this is the project of `now` at another place.
     fn likeness(&self, now: &Self) -> Option<Likeness> {
-        if self.config == now.config || self.config.exists() {
+        if self.config == now.config || self.is_in_use_beside(&now.config) {
             return None;
         }
         let is_folder = self.folder.is_some() && self.folder == now.folder;
@@ -123,6 +138,7 @@ fn refusal(moved: &[Moved]) -> Option<CommandError> {
 /// that only resembles one that is gone, it tells the user.
 pub(crate) async fn settle_moved(session: &Session) -> Result<(), CommandError> {
     let Ok(project) = Project::find(&session.globals) else { return Ok(()) };
+    say_replaced(session, &project);
     let moved = project.moved_surely();
     let Some(refusal) = refusal(&moved) else {
         say_moved(session, Tell::Always);
@@ -140,6 +156,21 @@ pub(crate) async fn settle_moved(session: &Session) -> Result<(), CommandError> 
     session.output.note(adopted.told(&project));
     adopted.note_hosts(session);
     Ok(())
+}
+
+/// Tells people that the data of this place was that of another folder with another config. The next command that uses the data notes
+/// the new ones, so it is told once.
+fn say_replaced(session: &Session, project: &Project) {
+    let (Some(first), data) = (project.files.first(), project.data.path()) else { return };
+    let known = super::read_note(data).filter(|_| project.is_own && is_used(data));
+    if known.is_some_and(|known| known.gave_way_to(&Note::of(first))) {
+        session.output.note(format!(
+            "another folder with another config was here before, and its runs and memory are now those of {name}\n  \
+             to begin with new data: `drawloom stop`, then `drawloom projects rm {data}`",
+            name = project.name(),
+            data = data.display(),
+        ));
+    }
 }
 
 /// How often people are told.

@@ -156,6 +156,88 @@ fn a_moved_folder_may_begin_with_new_data_and_adopt_until_it_has_used_it() {
 }
 
 #[test]
+fn an_adopt_that_is_killed_at_any_change_of_a_file_can_be_run_again() {
+    let (person, data) = moved();
+    person.run("moved", &["adopt", data.to_str().expect("text")]).exits(0);
+    let (mut place, mut kills) = ("moved".to_owned(), 0);
+    for call in ["rename", "unlink"] {
+        for nth in 1.. {
+            let data = person.data(&place);
+            let next = format!("{call}{nth}");
+            std::fs::rename(person.folder(&place), person.folder(&next)).expect("it moves");
+            place = next;
+            person.run(&place, &["trust", "--yes"]).exits(0);
+            if nth % 2 == 0 {
+                person.run(&place, &["adopt", "--none"]).exits(0);
+            }
+            let adopt = person.command(&person.folder(&place), &["adopt", data.to_str().expect("text")]);
+            let traced = killed_at(adopt, call, nth);
+            person.run(&place, &["runs", "list"]).exits(0);
+            if traced {
+                kills += 1;
+                // It had nothing more to do when it was killed at the end.
+                person.run(&place, &["adopt", data.to_str().expect("text")]);
+            }
+            assert_eq!(person.runs(&place), 1, "killed at {call} {nth}");
+            let left: Vec<_> =
+                std::fs::read_dir(&data).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+            assert_eq!(left, [""; 0].map(PathBuf::from), "killed at {call} {nth}");
+            assert_eq!(person.status(&place)["left_behind"], json!([]), "killed at {call} {nth}");
+            if !traced {
+                break;
+            }
+        }
+    }
+    assert!(kills > 5, "{kills}");
+    person.run(&place, &["run", "writer", "go"]).exits(0);
+    assert_eq!(person.runs(&place), 2);
+}
+
+/// Runs a command that dies at the `nth` system call of this name; says whether it came so far.
+fn killed_at(command: std::process::Command, call: &str, nth: u32) -> bool {
+    let mut strace = std::process::Command::new("strace");
+    strace.args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+    strace.args(["-e", &format!("inject={call}:signal=SIGKILL:when={nth}")]);
+    strace.arg(command.get_program()).args(command.get_args()).env_clear();
+    strace.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    strace.current_dir(command.get_current_dir().expect("a folder"));
+    let done = strace.output().expect("strace is there; ./test installs it");
+    !done.status.success()
+}
+
+#[test]
+fn links_hide_no_move_and_lead_to_no_other_store() {
+    let (person, data) = moved();
+    std::os::unix::fs::symlink(person.folder("moved"), person.folder("one")).expect("a link");
+    let refused = person.run("moved", &["run", "writer", "go"]).exits(3).stderr;
+    assert!(refused.contains("was moved from <home>/one/drawloom.yaml"), "{refused}");
+    let linked = person.folder("moved").join("data");
+    std::fs::create_dir(&linked).expect("a folder");
+    std::os::unix::fs::symlink(data.join("drawloom.db"), linked.join("drawloom.db")).expect("a link");
+    let refused = person.run("moved", &["adopt", "data"]).exits(2).stderr;
+    assert!(refused.contains("is not a regular file"), "{refused}");
+    person.run("moved", &["adopt", data.to_str().expect("text")]).exits(0);
+    assert_eq!(person.runs("moved"), 1);
+}
+
+#[test]
+fn a_project_that_takes_the_place_of_another_is_told_whose_runs_it_has() {
+    let (person, data) = moved();
+    person.make("one", "one");
+    let config = person.folder("one").join("drawloom.yaml");
+    let text = std::fs::read_to_string(&config).expect("a config");
+    std::fs::write(&config, format!("{text}# another one\n")).expect("a config");
+    let told =
+        format!("`drawloom projects rm {}`", data.display()).replace(&*person.0.path().to_string_lossy(), "<home>");
+    for is_told in [true, false] {
+        let said = person.run("one", &["run", "writer", "go"]).exits(0).stderr;
+        assert_eq!(said.contains("another folder with another config was here before"), is_told, "{said}");
+        assert_eq!(said.contains(&told), is_told, "{said}");
+    }
+    assert_eq!(person.runs("one"), 3);
+}
+
+#[test]
 fn a_terminal_asks_whether_the_runs_of_a_moved_folder_come_along() {
     let (person, data) = moved();
     let terminal = Terminal::open(&person.0, "160");
