@@ -52,6 +52,7 @@ async fn a_parent_is_parked_while_its_children_work_and_gets_all_results_by_inde
         ]
     );
     assert!(house.meter.most.load(Ordering::SeqCst) <= 2);
+    assert_eq!(*house.meter.roots.lock().expect("no panic"), [view.run].into(), "children name the root of their tree");
 }
 
 #[tokio::test]

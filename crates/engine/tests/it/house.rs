@@ -1,7 +1,7 @@
 //! A whole engine in a temporary directory.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     path::Path,
     sync::{
         Arc, LazyLock, Mutex,
@@ -16,7 +16,7 @@ use drawloom_contract::{
     choice::{Effort, ModelName, Sampling},
     definition::{Definition, Definitions},
     executor::Executor,
-    ids::{AgentName, RunKey, Tenant},
+    ids::{AgentName, RunId, RunKey, Tenant},
     journal::{Journal, RunReader},
     log::Log,
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
@@ -153,6 +153,8 @@ pub(crate) struct Meter {
     now: AtomicUsize,
     pub(crate) most: AtomicUsize,
     pub(crate) calls: AtomicUsize,
+    /// The roots of the trees whose runs called it: providers keep a cache for each.
+    pub(crate) roots: Mutex<HashSet<RunId>>,
 }
 
 struct Metered(Script, Arc<Meter>);
@@ -185,6 +187,7 @@ impl Model for Metered {
         let now = self.1.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.1.most.fetch_max(now, Ordering::SeqCst);
         self.1.calls.fetch_add(1, Ordering::SeqCst);
+        self.1.roots.lock().expect("no panic").insert(request.root);
         let _leave = Leave(&self.1);
         self.0.turn(request, deltas).await
     }
