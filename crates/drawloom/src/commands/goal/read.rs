@@ -413,16 +413,17 @@ impl List {
 fn row(goal: &GoalStatus, executing: Executing) -> [Text; 6] {
     let status = if is_interrupted(goal, executing) { INTERRUPTED } else { &goal.status };
     let link = match (goal.continues, goal.continued_by) {
-        (_, Some(next)) => format!("continued by {next}"),
-        (Some(earlier), None) => format!("goes on from {earlier}"),
-        (None, None) => goal.stop_reason.clone().unwrap_or_default(),
+        (_, Some(next)) => Some(format!("continued by {next}")),
+        (Some(earlier), None) => Some(format!("goes on from {earlier}")),
+        (None, None) => None,
     };
+    let reason: Vec<String> = goal.stop_reason.clone().into_iter().chain(link).collect();
     [
         Text::new(goal.run_id.to_string()).style(Style::Dim),
         Text::new(status).style(style_of(status)),
         Text::new(first_line(&goal.goal, LONGEST_GOAL)).style(Style::Bold),
         Text::new(goal.iteration.to_string()),
-        Text::new(link),
+        Text::new(reason.join("; ")),
         Text::new(goal.repository.as_ref().map(|top| top.display().to_string()).unwrap_or_default()),
     ]
 }
