@@ -39,7 +39,7 @@ use team::{Change, Member};
 pub(crate) use activity::{ActivityLines, activity};
 pub(crate) use describe::{describe, mark_of, tool_head, tool_line};
 pub(crate) use screen::Screen;
-pub(crate) use team::Team;
+pub(crate) use team::{Team, tokens_of};
 
 /// How much of a tool's input or result is shown, in columns, when the width of a line is unknown.
 const GLIMPSE: usize = 100;

@@ -40,7 +40,7 @@ impl Ask {
     /// The most that the turn takes with an answer of `output` tokens.
     pub(crate) fn most(&self, output: u64) -> Spent {
         let cost = self.price.map(|price| most_cost(&price, self.input, output));
-        Spent { tokens: self.input + output, cost: cost.unwrap_or_default() }
+        Spent { tokens: self.input.saturating_add(output), cost: cost.unwrap_or_default() }
     }
 }
 
@@ -346,7 +346,7 @@ impl Account {
     fn grant(&self, ask: Ask) -> Verdict {
         let wanted = u64::from(ask.max_tokens);
         // Beside a turn that is not the last, one more must be payable.
-        let aside = if ask.last_turn { 0 } else { ask.input + SMALLEST_ANSWER };
+        let aside = if ask.last_turn { 0 } else { ask.input.saturating_add(SMALLEST_ANSWER) };
         let room = self.room(ask, 0);
         if self.room(ask, aside) >= wanted {
             return Verdict::Granted(wanted);

@@ -13,6 +13,7 @@ mod fault;
 #[doc(hidden)]
 pub mod fuzzing;
 mod intake;
+mod json;
 mod known;
 mod limits;
 mod listing;

@@ -56,10 +56,25 @@ async fn find_at(address: &str, clock: Arc<dyn Clock>) -> Option<LocalServer> {
     Some(LocalServer { title, provider, base_url, model: best(models) })
 }
 
+/// Most characters of the name of a model that is chosen for somebody.
+const MOST_NAME: usize = 200;
+
+/// Whether a name can be shown in one line and be what it looks like: servers name their models as they like.
+fn is_plain(name: &str) -> bool {
+    // Signs that have no width, that break lines, or that change the direction of text.
+    let is_hidden = |sign: char| {
+        matches!(sign, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(sign, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}' | '\u{e0000}'..='\u{10ffff}')
+    };
+    let is_short = name.chars().nth(MOST_NAME).is_none();
+    is_short && !name.trim().is_empty() && !name.chars().any(|sign| sign.is_control() || is_hidden(sign))
+}
+
 /// The first model that is surely fit for an agent, else the first that may be.
 fn best(models: Vec<ListedModel>) -> Option<ListedModel> {
     let is_chat = |model: &ListedModel| !["embed", "rerank", "whisper"].iter().any(|word| model.id.contains(word));
-    let usable = models.into_iter().filter(|model| model.takes_tools != Some(false) && is_chat(model));
+    let is_usable = |model: &ListedModel| model.takes_tools != Some(false) && is_chat(model) && is_plain(&model.id);
+    let usable = models.into_iter().filter(is_usable);
     let fitness = |model: &ListedModel| (model.takes_tools == Some(true), model.context_tokens.is_some());
     // Of equals the first: servers list the newest first.
     usable.reduce(|best, next| if fitness(&next) > fitness(&best) { next } else { best })
@@ -90,5 +105,18 @@ mod tests {
         assert_eq!(id(vec![unknown.clone(), cold.clone(), model("b", Some(true), None)]).as_deref(), Some("llama"));
         assert_eq!(id(vec![unknown, no.clone()]).as_deref(), Some("phi"));
         assert_eq!(id(vec![no, embeds]), None);
+    }
+
+    #[test]
+    fn a_model_whose_name_is_no_plain_line_is_not_chosen() {
+        let chosen = |id: &str| best(vec![ListedModel { id: id.into(), ..ListedModel::default() }]).is_some();
+        for id in
+            ["", " ", "a\nb", "a\u{2028}b", "a\u{1b}[31m", "a\u{202e}b", "a\u{200b}", "a\u{9b}b", &"é".repeat(201)]
+        {
+            assert!(!chosen(id), "{id:?}");
+        }
+        for id in ["qwen3:8b", "hf.co/maker/Model-GGUF:Q4_K_M", "mein modell", "模型", "a$b", &"é".repeat(200)] {
+            assert!(chosen(id), "{id:?}");
+        }
     }
 }

@@ -13,8 +13,9 @@ use serde_json::json;
 
 use crate::{
     fault::Fault,
+    json::Json,
     listing::{self, Server},
-    remote::Remote,
+    remote::{Bound, LISTING_TIME, MOST_DETAILS, MOST_LIST, Remote},
 };
 
 /// How long a run waits for what a server says of its model.
@@ -96,26 +97,32 @@ impl Remote {
 
     /// Which server it is and the models that it has, with all that it says of them; of `wanted` alone, when that is enough.
     pub(crate) async fn survey(&self, wanted: Option<&str>) -> Result<(Server, Vec<ListedModel>), Fault> {
-        let list = self.fetch_json(Method::Get, &self.list_url(), None).await?;
-        let mut models = listing::models(&list);
+        let due = self.clock().awake().after(LISTING_TIME);
+        let whole = Bound { bytes: MOST_LIST, due };
+        let list = self.fetch_json(Method::Get, &self.list_url(), None, whole).await?;
+        let list = Json::from(&*list);
+        let mut models = listing::models(list);
         if !self.is_elsewhere() {
             return Ok((Server::Other, models));
         }
-        let base = self.server_url();
-        let mut server = Server::of(&list);
+        let (base, details) = (self.server_url(), Bound { bytes: MOST_DETAILS, due });
+        let mut server = Server::of(list);
         match server {
             Server::Vllm | Server::Other => {}
-            Server::LlamaCpp => self.ask_llama_cpp(base, &mut models, wanted).await,
+            Server::LlamaCpp => self.ask_llama_cpp(base, &mut models, wanted, details).await,
             Server::LmStudio => {
+                // A server with one model serves it under any name.
+                if let Some(wanted) = wanted.filter(|_| models.len() > 1) {
+                    models.retain(|model| model.id == wanted);
+                }
                 for path in ["/api/v1/models", "/api/v0/models"] {
-                    let own = self.fetch_json(Method::Get, &format!("{base}{path}"), None).await.unwrap_or_default();
-                    if listing::is_lm_studio(&own) {
-                        listing::add_lm_studio(&mut models, &own);
-                        break;
-                    }
+                    let own = self.fetch_json(Method::Get, &format!("{base}{path}"), None, whole).await;
+                    let Some(own) = own.ok().filter(|own| listing::is_lm_studio((&**own).into())) else { continue };
+                    listing::add_lm_studio(&mut models, (&*own).into());
+                    break;
                 }
             }
-            Server::Ollama => match self.ask_ollama(base, &models, wanted).await {
+            Server::Ollama => match self.ask_ollama(base, &models, wanted, details).await {
                 Some(described) => models = described,
                 None => server = Server::Other,
             },
@@ -124,20 +131,26 @@ impl Remote {
     }
 
     /// One model is served, whatever the request calls it; a router serves several, and loads those that are asked about.
-    async fn ask_llama_cpp(&self, base: &str, models: &mut [ListedModel], wanted: Option<&str>) {
+    async fn ask_llama_cpp(&self, base: &str, models: &mut [ListedModel], wanted: Option<&str>, bound: Bound) {
         let is_router = models.len() > 1;
         for model in models.iter_mut().filter(|model| !is_router || wanted == Some(&model.id)) {
             let query = if is_router { format!("?model={}", escaped(&model.id)) } else { String::new() };
-            if let Ok(props) = self.fetch_json(Method::Get, &format!("{base}/props{query}"), None).await {
-                listing::add_props(model, &props);
+            if let Ok(props) = self.fetch_json(Method::Get, &format!("{base}/props{query}"), None, bound).await {
+                listing::add_props(model, (&*props).into());
             }
         }
     }
 
     /// A server without `/api/ps` is not Ollama, and is asked nothing more.
-    async fn ask_ollama(&self, base: &str, models: &[ListedModel], wanted: Option<&str>) -> Option<Vec<ListedModel>> {
-        let running = self.fetch_json(Method::Get, &format!("{base}/api/ps"), None).await.ok()?;
-        running["models"].as_array()?;
+    async fn ask_ollama(
+        &self,
+        base: &str,
+        models: &[ListedModel],
+        wanted: Option<&str>,
+        bound: Bound,
+    ) -> Option<Vec<ListedModel>> {
+        let running = self.fetch_json(Method::Get, &format!("{base}/api/ps"), None, bound).await.ok()?;
+        let running = listing::running((&*running).into())?;
         let models = match wanted {
             // Ollama knows a model by shorter names than it lists.
             Some(wanted) => vec![ListedModel { id: wanted.to_owned(), ..ListedModel::default() }],
@@ -145,11 +158,11 @@ impl Remote {
         };
         let (url, running) = (&format!("{base}/api/show"), &running);
         let described = stream::iter(models.into_iter().enumerate()).map(|(index, mut model)| async move {
-            let body = json!({ "model": model.id });
+            let body = json!({ "model": model.id, "verbose": false });
             if index < MOST_SHOWN
-                && let Ok(show) = self.fetch_json(Method::Post, url, Some(&body)).await
+                && let Ok(show) = self.fetch_json(Method::Post, url, Some(&body), bound).await
             {
-                listing::add_ollama(&mut model, &show, running);
+                listing::add_ollama(&mut model, (&*show).into(), running);
             }
             model
         });

@@ -14,11 +14,11 @@ use drawloom_contract::{
     ids::{RunId, RunKey, Tenant},
     message::Message,
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
-    time::{Clock, Timestamp},
+    time::{Awake, Clock, Timestamp},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use futures::future::{Either, select};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     Capabilities, Driver, Options, Secret,
@@ -36,6 +36,12 @@ const MOST_ERROR: usize = 64 * 1024;
 /// Most bytes of a list of models.
 pub(crate) const MOST_LIST: usize = 4 * 1024 * 1024;
 
+/// Most bytes of what a server says of one model. Ollama adds licence, template and the names of all tensors.
+pub(crate) const MOST_DETAILS: usize = 1024 * 1024;
+
+/// How long all requests for a list of models may take together. What did not come by then is unknown.
+pub(crate) const LISTING_TIME: Duration = Duration::from_secs(30);
+
 /// How long the end of a stream is waited for after the turn is over, so that the connection can be used again.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -43,6 +49,13 @@ pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 const USER_AGENT: &str = concat!("drawloom/", env!("CARGO_PKG_VERSION"));
+
+/// Where reading an answer ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound {
+    pub(crate) bytes: usize,
+    pub(crate) due: Awake,
+}
 
 /// A turn in the format of an API.
 pub(crate) struct EncodedRequest {
@@ -236,15 +249,27 @@ impl Remote {
     }
 
     /// The JSON that the server answers.
-    pub(crate) async fn fetch_json(&self, method: Method, url: &str, body: Option<&Value>) -> Result<Value, Fault> {
-        let mut response = self.send(method, url.to_owned(), Vec::new(), body).await?;
-        self.check(&mut response).await?;
-        let body = match self.within(self.idle(), response.bytes(MOST_LIST)).await {
-            Some(Ok(body)) => body,
-            Some(Err(error)) => return Err(Fault::new(FailKind::Unavailable, explain(&error))),
-            None => return Err(Fault::new(FailKind::Unavailable, "timed out reading the list of models")),
+    pub(crate) async fn fetch_json(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+        bound: Bound,
+    ) -> Result<Box<RawValue>, Fault> {
+        let fetch = async {
+            let mut response = self.send(method, url.to_owned(), Vec::new(), body).await?;
+            self.check(&mut response).await?;
+            match self.within(self.idle(), response.bytes(bound.bytes)).await {
+                Some(Ok(body)) => Ok(body),
+                Some(Err(error)) => Err(Fault::new(FailKind::Unavailable, explain(&error))),
+                None => Err(Fault::new(FailKind::Unavailable, "timed out reading the list of models")),
+            }
         };
-        serde_json::from_slice(&body)
+        let Some(body) = self.until(bound.due, fetch).await else {
+            let message = format!("the list of models did not come within {} ms", LISTING_TIME.as_millis());
+            return Err(Fault::new(FailKind::Unavailable, message));
+        };
+        serde_json::from_slice(&body?)
             .map_err(|error| Fault::new(FailKind::Unavailable, format!("invalid JSON in the list of models: {error}")))
     }
 
@@ -275,8 +300,12 @@ impl Remote {
 
     /// What comes of `work` within `limit`.
     pub(crate) async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let sleep = self.clock.sleep_awake_until(self.clock.awake().after(limit));
-        match select(pin!(work), sleep).await {
+        self.until(self.clock.awake().after(limit), work).await
+    }
+
+    /// What comes of `work` until `due`.
+    async fn until<T>(&self, due: Awake, work: impl Future<Output = T>) -> Option<T> {
+        match select(pin!(work), self.clock.sleep_awake_until(due)).await {
             Either::Left((done, _)) => Some(done),
             Either::Right(_) => None,
         }

@@ -122,7 +122,9 @@ impl Init {
         for server in drawloom_models::find_local(&addresses, Arc::new(SystemClock)).await {
             let LocalServer { title, provider, base_url, model } = server;
             let Some(model) = model else {
-                session.output.note(format!("{title} answers at {base_url}, but none of its models takes tools"));
+                session.output.note(format!(
+                    "{title} answers at {base_url}, but none of its models takes tools and has a plain name"
+                ));
                 continue;
             };
             let question = format!("{title} answers at {base_url}. Use its model {}?", model.id);

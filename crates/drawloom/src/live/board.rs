@@ -122,7 +122,7 @@ fn fold(ended: &[&Member], currency: &str) -> Row {
         mark: (mark.0.to_owned(), Some(mark.1)),
         name: "  ended".to_owned(),
         doing: said.join(", "),
-        tokens: tokens(ended.iter().map(|member| member.tokens).sum()),
+        tokens: tokens(ended.iter().fold(0, |sum, member| sum.saturating_add(member.tokens))),
         cost: cost(costs, ended.iter().any(|member| member.is_assumed), currency),
         time: String::new(),
     }

@@ -7,8 +7,10 @@ use drawloom_contract::{
     money::{Amount, Cost},
     record::Status,
     time::Timestamp,
+    usage::Usage,
 };
 use drawloom_wire::events::Event;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
@@ -170,12 +172,7 @@ impl Member {
             }
             "usage" => {
                 let usage = &data["usage"];
-                let tokens = |key: &str| usage[key].as_u64().unwrap_or_default();
-                self.tokens +=
-                    ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"]
-                        .map(tokens)
-                        .iter()
-                        .sum::<u64>();
+                self.tokens = self.tokens.saturating_add(tokens_of(usage));
                 if let Some(cost) = amount(&usage["cost"]) {
                     self.cost = Some(self.cost.unwrap_or_default() + cost);
                 }
@@ -228,7 +225,7 @@ impl Member {
         });
         let with_parent = error["code"].as_str() == Some("parent_ended");
         self.end = Some(End { status, with_parent, reason, at });
-        if let Ok(usage) = serde_json::from_value::<drawloom_contract::usage::Usage>(data["usage"].clone()) {
+        if let Ok(usage) = Usage::deserialize(&data["usage"]) {
             self.tokens = usage.total();
         }
         self.cost = amount(&data["cost"]).or(self.cost);
@@ -266,4 +263,9 @@ impl Member {
 
 fn amount(value: &Value) -> Option<Cost> {
     serde_json::from_value::<Amount>(value.clone()).ok().map(|amount| amount.0)
+}
+
+/// All tokens of a usage; none of what is no usage.
+pub(crate) fn tokens_of(usage: &Value) -> u64 {
+    Usage::deserialize(usage).unwrap_or_default().total()
 }

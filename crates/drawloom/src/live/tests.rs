@@ -123,6 +123,24 @@ fn a_worker_on_a_coding_cli_shows_its_last_tool_tokens_and_cost() {
 }
 
 #[test]
+fn no_number_of_tokens_is_too_large_to_be_added() {
+    let mut story = Story::default();
+    story.starts(1, None, "lead");
+    for run in [2, 3] {
+        story.starts(run, Some(1), "worker");
+        story.is_admitted(run);
+        for _ in 0..2 {
+            story.event(run, "usage", json!({ "usage": { "input_tokens": u64::MAX, "output_tokens": u64::MAX } }));
+        }
+        let member = story.team.find(id(run)).expect("a run that was started");
+        assert_eq!(member.tokens, u64::MAX);
+        let end = json!({ "status": "completed", "usage": { "input_tokens": u64::MAX, "output_tokens": 1 } });
+        assert_eq!(story.event(run, "done", end), Some(Change::Ended(id(run))));
+    }
+    assert!(story.board(140, 30).contains("2 completed"));
+}
+
+#[test]
 fn the_board_has_a_line_for_each_run_at_work_and_folds_the_others() {
     let story = busy();
     let at = |columns| format!("── {columns} columns\n{}", story.board(columns, 30));

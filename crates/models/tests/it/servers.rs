@@ -1,10 +1,18 @@
 //! Servers of others that speak Chat Completions: what they say of their models is found out, and their ways are understood.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use drawloom_contract::model::{Model, Turn, TurnError};
-use drawloom_testkit::providers::{Make, Provider, Reply, ServedModel, Settings, parrot};
+use async_trait::async_trait;
+use drawloom_contract::{
+    model::{Model, Turn, TurnError},
+    time::{Clock, Instant, Timestamp},
+};
+use drawloom_testkit::providers::{Make, Provider, Reply, ServedModel, Settings, WallClock, parrot};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::watch,
+};
 
 use crate::fixture::{after, open, request, with_tools};
 
@@ -209,4 +217,88 @@ async fn the_servers_reject_what_the_real_ones_reject() {
     assert!(failed(&format!("/openai/deployments/chat{version}"), None).await.contains("rejected the API key"));
     assert_eq!(azure(&format!("/openai/deployments/chat{version}"), Some("api-key")).await.as_deref(), Ok("yes"));
     assert_eq!(azure("/openai/v1", Some("api-key")).await.as_deref(), Ok("yes"));
+}
+
+/// A clock whose limits of 20 s and more pass as soon as the server has been silent for long.
+struct Hasty {
+    is_silent: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Clock for Hasty {
+    fn wall(&self) -> Timestamp {
+        WallClock.wall()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_origin(Duration::ZERO)
+    }
+
+    async fn sleep_until(&self, time: Instant) {
+        // The times of the listing are the shortest limits here; those of single requests are longer.
+        let is_listing = time <= Instant::from_origin(Duration::from_secs(30));
+        if !is_listing || self.is_silent.clone().wait_for(|is_silent| *is_silent).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// A server that looks like Ollama and says nothing more at `silent`: `head` is what it sends there.
+async fn falls_silent(silent: &'static str, head: &'static str) -> (String, watch::Receiver<bool>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let (told, is_silent) = watch::channel(false);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut asked = vec![0; 4096];
+            let length = stream.read(&mut asked).await.expect("a request");
+            let asked = String::from_utf8_lossy(&asked[..length]).into_owned();
+            if asked.contains(silent) {
+                stream.write_all(head.as_bytes()).await.expect("a client that waits");
+                held.push(stream);
+                told.send_replace(true);
+                continue;
+            }
+            let body = match asked.contains("/api/ps") {
+                true => json!({ "models": [] }),
+                false => json!({ "data": [{ "id": "a" }, { "id": "b" }] }),
+            }
+            .to_string();
+            let answer =
+                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).await.expect("a client that waits");
+        }
+    });
+    (format!("http://{address}/v1"), is_silent)
+}
+
+#[tokio::test]
+async fn all_requests_for_a_list_have_one_deadline() {
+    let list = async |silent, head| {
+        let (base_url, is_silent) = falls_silent(silent, head).await;
+        let config = json!({ "driver": "openai", "base_url": base_url });
+        let config = serde_json::from_value(config).expect("a config of the test");
+        let clock = Arc::new(Hasty { is_silent });
+        let model = drawloom_models::open("loom", &config, None, clock).expect("a provider of the test");
+        let listed = tokio::time::timeout(Duration::from_secs(60), model.list()).await.expect("a deadline");
+        listed.map(|models| models.into_iter().map(|model| model.id).collect::<Vec<_>>())
+    };
+    // What came in time is told; the details did not.
+    assert_eq!(list("/api/show", "").await.expect("a list"), ["a", "b"]);
+    for head in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
+        let error = list("/v1/models", head).await.expect_err("no list");
+        assert!(error.to_string().contains("did not come within 30000 ms"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_of_one_model_has_less_room_than_a_list() {
+    let long = json!({ "models": [], "x": "x".repeat(1024 * 1024) }).to_string();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{long}", long.len());
+    let (base_url, _silent) = falls_silent("/api/ps", head.leak()).await;
+    let model = open(json!({ "driver": "openai", "base_url": base_url }), None);
+    // It was not understood, so it is not Ollama: nothing more is asked.
+    assert_eq!(model.list().await.expect("a list").len(), 2);
 }

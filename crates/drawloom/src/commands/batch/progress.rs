@@ -9,6 +9,7 @@ use crate::{
     commands::Session,
     connect::Connection,
     exit::CommandError,
+    live::tokens_of,
     output::{Bar, Bars, Output, count},
 };
 
@@ -102,11 +103,7 @@ impl Progress {
             "started" | "retry" | "tool_result" => self.status = "running",
             "waiting" => self.status = "waiting",
             "message" => self.turn = data["turn"].as_u64().unwrap_or(self.turn),
-            "usage" => {
-                let tokens =
-                    ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
-                self.tokens += tokens.iter().filter_map(|key| data["usage"][key].as_u64()).sum::<u64>();
-            }
+            "usage" => self.tokens = self.tokens.saturating_add(tokens_of(&data["usage"])),
             "done" => self.status = "completed",
             "error" => {
                 self.status = Status::ALL
@@ -124,5 +121,20 @@ impl Progress {
             return format!("{index:>2}  {status:<9}  {head}");
         }
         format!("{index:>2}  {status:<9}  turn {turn:<3} {:>8} tokens  {head}", count(*tokens))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_tokens_is_too_large_to_be_added() {
+        let mut progress = Progress { index: 1, head: String::new(), status: "queued", turn: 0, tokens: 0 };
+        let data = serde_json::json!({ "usage": { "input_tokens": u64::MAX, "output_tokens": u64::MAX } });
+        let usage = Event { name: "usage".into(), id: Some(1), data: data.to_string() };
+        progress.apply(&usage);
+        progress.apply(&usage);
+        assert_eq!(progress.tokens, u64::MAX);
     }
 }

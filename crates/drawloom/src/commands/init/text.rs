@@ -216,8 +216,8 @@ fn script(text: &mut String) -> [String; 2] {
 
 /// A provider on this machine; returns how each agent names its model.
 fn local(text: &mut String, Local { title, provider, base_url, model }: &Local) -> [String; 2] {
-    // JSON texts are YAML too.
-    let name = serde_json::Value::from(model.id.as_str());
+    // JSON texts are YAML too. A config fills `${NAME}` in, and reads `$${` as `${`.
+    let name = serde_json::Value::from(model.id.replace("${", "$${"));
     writeln!(
         text,
         "
@@ -312,6 +312,32 @@ mod tests {
             let resolved = crate::resolve::resolve(&loaded, &crate::Extra::default())
                 .unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
             assert_eq!(resolved.catalog.names().collect::<Vec<_>>(), AGENTS, "{text}");
+        }
+    }
+
+    /// Servers name their models as they like.
+    #[test]
+    fn the_name_of_a_local_model_arrives_as_it_is() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for id in [
+            "qwen3:8b",
+            "a$HOME",
+            "${HOME}",
+            "$${HOME}",
+            "${",
+            "$$",
+            "a\" }, x: { y: \"",
+            "# a",
+            "null",
+            "\\n{{prompt}}",
+        ] {
+            let model = ListedModel { id: id.into(), ..ListedModel::default() };
+            let base_url = "http://127.0.0.1:9/v1".to_owned();
+            let text = config(&Source::Local(Local { title: "vLLM", provider: "vllm", base_url, model }));
+            let file = folder.path().join("drawloom.yaml");
+            std::fs::write(&file, &text).expect("a writable file");
+            let loaded = crate::config::load_files(&[file]).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+            assert_eq!(loaded.config.models["main"].model.as_deref(), Some(id), "{text}");
         }
     }
 }
