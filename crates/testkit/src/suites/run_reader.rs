@@ -324,6 +324,11 @@ pub async fn costs_are_summed_in_groups_of_what_is_visible(store: &TestStore) {
     assert_eq!(sums(&ours(), since).await, []);
     let groups = store.reader.sum_costs(&ours(), &by(CostBy::Agent)).await.expect("a readable store");
     assert_eq!((groups[0].assumed, groups[1].assumed), (Some(Cost(7)), None));
+    // No provider's count is too large to be added.
+    store.append(after(key(1), 3, [usage(3, u64::MAX)])).await;
+    store.append(after(key(2), 3, [usage(3, u64::MAX)])).await;
+    let huge = sums(&ours(), by(CostBy::Agent)).await;
+    assert!(huge[0].2 > 1 << 62 && huge[0].3.is_some(), "{huge:?}");
 }
 
 pub async fn the_records_of_a_tree_are_read_in_the_order_of_the_journal(store: &TestStore) {

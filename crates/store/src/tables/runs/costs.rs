@@ -47,17 +47,24 @@ fn statement<'a>(visible: &'a Visible, query: &'a CostQuery, first: Option<&'a R
             format!("date(accepted_at / 1000 + ${}, 'unixepoch')", values.len())
         }
     };
-    let order = if query.by == CostBy::Day { "1 DESC" } else { "coalesce(sum(cost), 0) DESC, 3 DESC, 1" };
+    let order = if query.by == CostBy::Day { "1 DESC" } else { "total(cost) DESC, 3 DESC, 1" };
     let place = match users.iter().any(|user| **user != UserId::default_user()) {
         true => "INDEXED BY runs_by_user WHERE tenant = $1 AND user_id <> 'default'",
         false => "WHERE tenant = $1",
     };
+    let tokens = most("input_tokens + output_tokens + cache_creation_input_tokens + cache_read_input_tokens");
+    let known = |column: &str| format!("CASE WHEN count({column}) > 0 THEN {} END", most(column));
+    let (cost, assumed) = (known("cost"), known("assumed_cost"));
     let text = format!(
-        "SELECT {name}, count(*), sum(input_tokens + output_tokens + cache_creation_input_tokens + \
-         cache_read_input_tokens), sum(cost), sum(assumed_cost), \
-         min(accepted_at) FROM runs {place}{only} GROUP BY 1 ORDER BY {order}"
+        "SELECT {name}, count(*), {tokens}, {cost}, {assumed}, min(accepted_at) FROM runs {place}{only} GROUP BY 1 ORDER BY {order}"
     );
     (text, values)
+}
+
+/// The sum of `number`, or the largest number: `sum()` fails when whole numbers overflow (sqlite.org/lang_aggfunc.html#sumunc). It is
+/// exact up to 2^53.
+fn most(number: &str) -> String {
+    format!("CAST(min(total({number}), 9223372036854774784.0) AS INTEGER)")
 }
 
 /// The smallest id of a run that was accepted at this time.
