@@ -56,7 +56,7 @@ async fn find_at(address: &str, clock: Arc<dyn Clock>) -> Option<LocalServer> {
     Some(LocalServer { title, provider, base_url, model: best(models) })
 }
 
-/// Most characters of the name of a model that is chosen for somebody.
+/// Maximum characters of a model name that `init` chooses by itself.
 const MOST_NAME: usize = 200;
 
 /// Whether a name can be shown in one line and be what it looks like: servers name their models as they like.

@@ -265,7 +265,7 @@ fn amount(value: &Value) -> Option<Cost> {
     serde_json::from_value::<Amount>(value.clone()).ok().map(|amount| amount.0)
 }
 
-/// All tokens of a usage; none of what is no usage.
+/// The total tokens of a usage in JSON; 0 if the value is not a usage.
 pub(crate) fn tokens_of(usage: &Value) -> u64 {
     Usage::deserialize(usage).unwrap_or_default().total()
 }

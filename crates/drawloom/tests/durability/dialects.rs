@@ -109,7 +109,7 @@ fn converse(servers: &Servers, seeds: Range<u64>, dice: &mut Dice) -> (u64, BTre
         let waited = runs.clone();
         std::thread::spawn(move || tell.send(Some(ends(&url, &waited))));
         match told.recv().expect("one of them tells") {
-            Some(views) => return (kills, check(servers, &server, seeds, &views.expect("nobody killed it"))),
+            Some(views) => return (kills, check(servers, &server, seeds, &views.expect("the server was not killed"))),
             None => {
                 pass(dice.roll(0, 40));
                 server.kill();

@@ -127,7 +127,7 @@ fn a_moved_folder_may_begin_with_new_data_and_adopt_until_it_has_used_it() {
     person.run("moved", &["adopt", "--none", directory]).exits(2);
     let begun = person.run("moved", &["adopt", "--none"]).exits(0);
     assert!(begun.stdout.starts_with("moved has data of its own in "), "{begun:#?}");
-    // An empty store is no reason to refuse, also when a server has it.
+    // `adopt` replaces an empty store, even while a server uses it.
     person.restart("moved");
     person.run("moved", &["adopt", directory]).exits(0);
     assert_eq!((person.runs("moved"), data.exists()), (1, false));

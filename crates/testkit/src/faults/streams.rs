@@ -1,4 +1,4 @@
-//! Tails and watches that end after a few messages. What happens before the next one is opened is told to nobody.
+//! Tails and watches that end after a few messages. Changes made before the next one is opened are lost.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use drawloom_contract::{
 };
 use futures::{StreamExt, stream::BoxStream};
 
-/// A store whose streams end: each after another number of messages, the first at once.
+/// A store whose streams end, each after a different number of messages; the first ends at once.
 pub struct EndingStreams<S> {
     inner: Arc<S>,
     opened: AtomicU64,

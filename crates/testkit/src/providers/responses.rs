@@ -60,7 +60,7 @@ fn thinks(asked: &Asked) -> bool {
     reasons(asked.model()) && asked.body["reasoning"]["effort"] != "none"
 }
 
-/// What a server that keeps nothing knows its own reasoning by: a proof, and a thought that it shows to nobody.
+/// A reasoning item, encrypted: the server stores nothing and recognizes its own items by the proof. Clients never see the thought.
 fn sealed(model: &str, id: &str, summary: &str, hidden: &str) -> String {
     format!("gAAA{}{hidden}==", proof(model, &format!("{id} {summary} {hidden}")))
 }

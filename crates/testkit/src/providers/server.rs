@@ -67,9 +67,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
         (&Method::GET, "/__log") => whole(200, &[], &json!({ "calls": shared.log.calls() })),
         _ if shared.settings.shape == Shape::Openai => answer_own(shared, request, &path).await,
         (&Method::GET, "/v1/models" | "/models") => answer_list(shared, &request),
-        (method, path) => {
-            refuse(&shared.settings, &Refusal::new(404, format!("there is no {method} {path} here")), None)
-        }
+        (method, path) => refuse(&shared.settings, &Refusal::new(404, format!("unknown route: {method} {path}")), None),
     }
 }
 
@@ -139,7 +137,7 @@ async fn answer_own(shared: &Shared, request: Request<Incoming>, path: &str) -> 
     match (settings.make.ways().own)(&settings.models, &method, path, &query, &body) {
         Some(Ok(answer)) => whole(200, &[], &answer),
         Some(Err(refusal)) => refuse(settings, &refusal, None),
-        None => refuse(settings, &Refusal::new(404, format!("there is no {method} {path} here")), None),
+        None => refuse(settings, &Refusal::new(404, format!("unknown route: {method} {path}")), None),
     }
 }
 
@@ -157,7 +155,7 @@ async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) 
         Err(_) => return refuse(&shared.settings, &Refusal::new(413, "Request exceeds the maximum size"), Some(open)),
     };
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {
-        return refuse(&shared.settings, &Refusal::new(400, "the body is no JSON"), Some(open));
+        return refuse(&shared.settings, &Refusal::new(400, "the body is not valid JSON"), Some(open));
     };
     let mut asked = Asked { shape, number: open.number(), method, path, query, headers, body };
     open.asks(asked.model());
